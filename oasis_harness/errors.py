@@ -1,0 +1,189 @@
+"""Every exception of the package, in one tree.
+
+    OasisError
+    ├── ConversationError
+    │   ├── OutOfOrder             an event that cannot follow the tip
+    │   ├── BrokenChain            a stored line whose digest does not match
+    │   ├── ConversationLocked     a second writer on one file
+    │   └── EpochMismatch          another template or tokenizer than the conversation was sent with
+    ├── RegistryError
+    │   ├── BadToolName            not an identifier
+    │   ├── DuplicateTool          two tools (or skills) of one name
+    │   ├── BadToolSchema          a signature no JSON schema can be made of
+    │   ├── BadArguments           a call whose arguments do not fit the schema
+    │   └── BadSkill               a SKILL.md without name, description or front matter
+    ├── RenderError
+    │   ├── TemplateFailed         the chat template raised or does not compile
+    │   └── UnsupportedTemplate    the certificate says it cannot be driven append-only
+    ├── TokenError
+    │   ├── BadTokenizer           a tokenizer file that cannot be used
+    │   └── NotEncodable           bytes that do not survive encode and decode
+    ├── EngineError
+    │   ├── PromptTooLong          more tokens than the context window
+    │   ├── ReuseDeficit           less was reused than the conversation was promised
+    │   ├── ReuseExcess            more was reused than the conversation ever sent
+    │   ├── ToolChoiceUnsupported  a tool choice this call syntax has no grammar for
+    │   └── EngineClosed           a call after close, or a worker that died
+    └── ModelError
+        ├── ModelNotFound          no folder, no hub id, or no way to fetch it
+        ├── BadModel               a folder that lacks weights, tokenizer or chat template
+        └── MissingExtra           an optional part of the package is not installed
+
+Errors carry their values in `values`, and every message ends with what to do about it.
+What the *model* should read (a tool that failed, a call that does not parse) is a tool result, never an exception.
+"""
+
+__all__ = [
+    "BadArguments",
+    "BadModel",
+    "BadSkill",
+    "BadTokenizer",
+    "BadToolName",
+    "BadToolSchema",
+    "BrokenChain",
+    "ConversationError",
+    "ConversationLocked",
+    "DuplicateTool",
+    "EngineClosed",
+    "EngineError",
+    "EpochMismatch",
+    "MissingExtra",
+    "ModelError",
+    "ModelNotFound",
+    "NotEncodable",
+    "OasisError",
+    "OutOfOrder",
+    "PromptTooLong",
+    "RegistryError",
+    "RenderError",
+    "ReuseDeficit",
+    "ReuseExcess",
+    "ReuseWarning",
+    "TemplateFailed",
+    "TokenError",
+    "ToolChoiceUnsupported",
+    "UnsupportedTemplate",
+]
+
+
+class OasisError(Exception):
+    """Base of everything this package raises on purpose."""
+
+    def __init__(self, message: str, *, remedy: str = "", **values: object) -> None:
+        super().__init__(f"{message} {remedy}".strip())
+        self.remedy = remedy
+        """What the reader can do about it; the last sentence of the message."""
+        self.values = values
+        """The values the message speaks of, by name."""
+
+
+class ConversationError(OasisError):
+    """Base of what the append-only log refuses."""
+
+
+class OutOfOrder(ConversationError):
+    """An event was appended where it cannot stand."""
+
+
+class BrokenChain(ConversationError):
+    """A stored line does not match its digest or does not follow the line before it."""
+
+
+class ConversationLocked(ConversationError):
+    """Another process writes the same conversation file."""
+
+
+class EpochMismatch(ConversationError):
+    """The conversation was sent with another template, template arguments or tokenizer."""
+
+
+class RegistryError(OasisError):
+    """Base of what the registry refuses."""
+
+
+class BadToolName(RegistryError):
+    """A tool name is not an identifier."""
+
+
+class DuplicateTool(RegistryError):
+    """Two tools, or two skills, share one name."""
+
+
+class BadToolSchema(RegistryError):
+    """A signature cannot be described by a JSON schema."""
+
+
+class BadArguments(RegistryError):
+    """The arguments of a call do not fit the tool's schema."""
+
+
+class BadSkill(RegistryError):
+    """A skill folder lacks its SKILL.md, or its front matter lacks a field."""
+
+
+class RenderError(OasisError):
+    """Base of what rendering refuses."""
+
+
+class TemplateFailed(RenderError):
+    """The chat template raised, or does not compile."""
+
+
+class UnsupportedTemplate(RenderError):
+    """The template cannot be driven append-only."""
+
+
+class TokenError(OasisError):
+    """Base of what the tokenizer refuses."""
+
+
+class BadTokenizer(TokenError):
+    """A tokenizer file cannot be used."""
+
+
+class NotEncodable(TokenError):
+    """Bytes changed on their way through encode and decode."""
+
+
+class EngineError(OasisError):
+    """Base of what an engine refuses or fails to hold."""
+
+
+class PromptTooLong(EngineError):
+    """The prompt does not fit the context window."""
+
+
+class ReuseDeficit(EngineError):
+    """The engine read tokens again that it was promised to hold."""
+
+
+class ReuseExcess(EngineError):
+    """The engine claims to reuse tokens the conversation never sent."""
+
+
+class ToolChoiceUnsupported(EngineError):
+    """The tool choice needs a grammar the model's call syntax does not have."""
+
+
+class EngineClosed(EngineError):
+    """The engine is closed, or its worker died."""
+
+
+class ModelError(OasisError):
+    """Base of what stands between a name and a loaded model."""
+
+
+class ModelNotFound(ModelError):
+    """No such folder or hub id, or no way to fetch it."""
+
+
+class BadModel(ModelError):
+    """A model folder lacks something the engine needs."""
+
+
+class MissingExtra(ModelError):
+    """An optional part of the package is not installed."""
+
+
+class ReuseWarning(UserWarning):
+    """A reuse deficit under the policy `warn`."""

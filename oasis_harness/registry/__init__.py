@@ -1,0 +1,1 @@
+"""What the model may use: tools and skills, in one frozen order."""
