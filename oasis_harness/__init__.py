@@ -1,1 +1,92 @@
-"""Placeholder."""
+"""Oasis Harness: an agent harness for local models whose prompts can only grow.
+
+    agent         the loop: Session and Agent
+    toolbox       the tools we ship
+    embedded      the MLX engine
+    engine        the Engine protocol, the reuse check, ScriptedEngine
+    render        facts to bytes: the first prompt, and deltas
+    tokens        bytes to ids
+    registry      tools and skills
+    conversation  what happened: the append-only log and its file
+    canonical, errors
+
+A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
+mlx, transformers, jinja2, numpy or pydantic.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oasis_harness.agent import Agent, Session, Turn, Usage, required_then_none
+    from oasis_harness.conversation import Conversation, ToolResult
+    from oasis_harness.embedded import open_engine
+    from oasis_harness.engine import Engine, Finish, Policy, Reuse, Sampling, ScriptedEngine, ToolChoice
+    from oasis_harness.errors import OasisError
+    from oasis_harness.registry import Effect, Group, Skills, Tools
+    from oasis_harness.render import ToolCall
+    from oasis_harness.toolbox import workspace_tools
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "Agent": "agent",
+    "Conversation": "conversation",
+    "Effect": "registry",
+    "Engine": "engine",
+    "Finish": "engine",
+    "Group": "registry",
+    "OasisError": "errors",
+    "Policy": "engine",
+    "Reuse": "engine",
+    "Sampling": "engine",
+    "ScriptedEngine": "engine",
+    "Session": "agent",
+    "Skills": "registry",
+    "ToolCall": "render",
+    "ToolChoice": "engine",
+    "ToolResult": "conversation",
+    "Tools": "registry",
+    "Turn": "agent",
+    "Usage": "agent",
+    "open_engine": "embedded",
+    "required_then_none": "agent",
+    "workspace_tools": "toolbox",
+}
+
+__all__ = [
+    "Agent",
+    "Conversation",
+    "Effect",
+    "Engine",
+    "Finish",
+    "Group",
+    "OasisError",
+    "Policy",
+    "Reuse",
+    "Sampling",
+    "ScriptedEngine",
+    "Session",
+    "Skills",
+    "ToolCall",
+    "ToolChoice",
+    "ToolResult",
+    "Tools",
+    "Turn",
+    "Usage",
+    "open_engine",
+    "required_then_none",
+    "workspace_tools",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

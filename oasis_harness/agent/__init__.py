@@ -1,0 +1,20 @@
+"""The loop: a session that sends and records, and an agent that runs the tools its model calls.
+
+Everything it sends is recorded before the engine is asked, and everything it recorded is sent as it was.
+"""
+
+from .loop import Agent, AgentEvent, CallFinished, CallStarted, ChooseTools, Finished, required_then_none
+from .session import Session, Turn, Usage
+
+__all__ = [
+    "Agent",
+    "AgentEvent",
+    "CallFinished",
+    "CallStarted",
+    "ChooseTools",
+    "Finished",
+    "Session",
+    "Turn",
+    "Usage",
+    "required_then_none",
+]

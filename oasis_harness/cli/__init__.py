@@ -1,0 +1,1 @@
+"""The command `oasis`: the only room that prints."""

@@ -1,0 +1,33 @@
+"""`oasis doctor`: what this machine will run on, measured."""
+
+import platform
+from importlib import metadata
+
+from oasis_harness.embedded import find_model, load_blas, matmul_gflops
+
+__all__ = ["examine"]
+
+
+def examine(model: str) -> int:
+    """Print the findings; return 1 when something keeps the engine from running."""
+    print(f"python      {platform.python_version()} on {platform.system()} {platform.machine()}")
+    for name in ("oasis-harness", "mlx", "mlx-lm", "transformers", "tokenizers", "tiktoken", "llguidance"):
+        print(f"{name:<11} {_version(name)}")
+    blas = load_blas()
+    print(f"blas        {blas.name}: {blas.reason}")
+    try:
+        device, gflops = matmul_gflops()
+    except ImportError as error:
+        print(f"mlx         cannot be imported ({error}); install with: pip install 'oasis-harness[mlx]'")
+        return 1
+    print(f"device      {device}, {gflops:,.0f} GFLOP/s in float32 (1024 x 1024)")
+    folder = find_model(model)
+    print(f"model       {model}: {folder or f'not here yet; oasis models pull {model}'}")
+    return 0
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,175 @@
+"""How a run looks: text for people, JSON Lines for programs. Results go to stdout, progress to stderr."""
+
+import codecs
+import json
+import sys
+from dataclasses import asdict
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from oasis_harness.agent import AgentEvent, CallFinished, CallStarted, Finished, Session, Turn
+from oasis_harness.engine import Piece, Progress
+
+__all__ = ["JsonView", "TextView", "View", "turn_line"]
+
+_N_SHOWN = 12
+"""Lines of a tool's result that are shown; the model gets all of it."""
+
+
+class View(Protocol):
+    """What a run is shown through."""
+
+    def report(self, line: str) -> None:
+        """Show a step that takes long."""
+
+    def started(self, session: Session, explanation: str) -> None:
+        """Show what runs."""
+
+    def show(self, event: AgentEvent) -> None:
+        """Show what happened."""
+
+    def ended(self, session: Session) -> None:
+        """Show the end."""
+
+
+def turn_line(turn: Turn) -> str:
+    """Return the one line a turn gets: how many tokens were expected to be reused, and how many were."""
+    reuse = turn.reuse
+    parts = [
+        f"turn {turn.index}",
+        f"{turn.usage.n_prompt:,} tokens",
+        f"reused {reuse.reused:,} of {reuse.expected:,}",
+        f"prefilled {reuse.prefilled:,}",
+        f"first token {turn.timing.first_token_s:.2f} s",
+    ]
+    if reuse.deficit:
+        parts.append(f"deficit {reuse.deficit:,} ({reuse.cause})")
+    return " · ".join(parts)
+
+
+class TextView:
+    """Text on stdout, a prefill bar on stderr."""
+
+    def __init__(self) -> None:
+        self._out = Console(highlight=False, soft_wrap=True)
+        self._error = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar: Bar | None = None
+        self._decoder = _utf8_decoder()
+
+    def report(self, line: str) -> None:
+        self._error.print(line, style="dim", markup=False)
+
+    def started(self, session: Session, explanation: str) -> None:
+        self.report(f"model {session.engine.card.name}, {len(session.tools)} tools")
+        if explanation:
+            self.report(explanation)
+        if session.recovery is not None:
+            torn = session.recovery
+            self.report(f"line {torn.line} was torn; its {torn.n_bytes} bytes are in {torn.aside.name}")
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, Progress):
+            self._show_progress(event)
+            return
+        self._end_bar()
+        if isinstance(event, Piece):
+            self._out.print(self._decoder.decode(event.data), end="", markup=False)
+        elif isinstance(event, Turn):
+            self._out.print(self._decoder.decode(b"", final=True), markup=False)
+            self._decoder = _utf8_decoder()
+            self._out.print(turn_line(event), style="bold red" if event.reuse.is_fault else "cyan", markup=False)
+        elif isinstance(event, CallFinished):
+            self._show_result(event)
+        elif isinstance(event, Finished) and event.reason != "answered":
+            self.report("stopped: no turns left (--max-turns)")
+
+    def ended(self, session: Session) -> None:
+        self._out.print(_table(session))
+        path = session.path
+        if path is not None:
+            self.report(f"conversation: {path}")
+
+    def _show_result(self, event: CallFinished) -> None:
+        lines = event.result.content.decode("utf-8", errors="replace").splitlines()
+        shown = lines[:_N_SHOWN]
+        if len(lines) > _N_SHOWN:
+            shown.append(f"… {len(lines) - _N_SHOWN} more lines")
+        style = "red" if event.result.is_error else "green"
+        self._out.print("\n".join(f"  │ {line}" for line in shown) or "  │", style=style, markup=False)
+
+    def _show_progress(self, event: Progress) -> None:
+        if not self._error.is_terminal or (self._bar is None and event.n_done == event.n_total):
+            return
+        if self._bar is None:
+            columns = (
+                TextColumn("reading"),
+                BarColumn(),
+                TextColumn("{task.completed:,.0f} of {task.total:,.0f} tokens"),
+            )
+            self._bar = Bar(*columns, TimeElapsedColumn(), console=self._error, transient=True)
+            self._bar.add_task("prefill", total=event.n_total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=event.n_done)
+        if event.n_done == event.n_total:
+            self._end_bar()
+
+    def _end_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class JsonView:
+    """One JSON object a line on stdout, each with a `type`; pieces are left to the turn they end in."""
+
+    def report(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
+    def started(self, session: Session, explanation: str) -> None:
+        _print(type="started", model=session.engine.card.name, tools=list(session.tools), explanation=explanation)
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, Turn):
+            _print(type="turn", **asdict(event))
+        elif isinstance(event, CallStarted):
+            _print(type="call", **asdict(event.call))
+        elif isinstance(event, CallFinished):
+            content = event.result.content.decode("utf-8", errors="replace")
+            _print(
+                type="result",
+                call_id=event.result.call_id,
+                name=event.result.name,
+                content=content,
+                is_error=event.result.is_error,
+            )
+        elif isinstance(event, Finished):
+            _print(type="finished", reason=event.reason, text=event.text)
+
+    def ended(self, session: Session) -> None:
+        deficit = sum(turn.reuse.deficit for turn in session.turns if turn.reuse.is_fault)
+        _print(type="ended", turns=len(session.turns), deficit=deficit, conversation=str(session.path or ""))
+
+
+def _table(session: Session) -> Table:
+    table = Table("turn", "prompt", "expected", "reused", "prefilled", "sampled", "first token", "deficit")
+    for column in table.columns:
+        column.justify = "right"
+    for turn in session.turns:
+        reuse = turn.reuse
+        counts = (turn.usage.n_prompt, reuse.expected, reuse.reused, reuse.prefilled, turn.usage.n_sampled)
+        cause = f" {reuse.cause}" if reuse.cause else ""
+        numbers = (f"{count:,}" for count in counts)
+        table.add_row(str(turn.index), *numbers, f"{turn.timing.first_token_s:.2f} s", f"{reuse.deficit:,}{cause}")
+    return table
+
+
+def _utf8_decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+
+def _print(**fields: object) -> None:
+    print(json.dumps(fields, ensure_ascii=False), flush=True)

@@ -1,0 +1,39 @@
+"""What happened: the append-only log of one conversation, and the file it lives in.
+
+Events are facts, chained by digest; each carries the bytes and token ids that were really sent for it. This room never
+renders, never tokenises and never asks an engine; nothing in it edits, reorders or drops an event.
+"""
+
+from .epoch import Epoch
+from .events import (
+    Compaction,
+    Event,
+    Head,
+    Note,
+    Reply,
+    ToolResult,
+    ToolResults,
+    ToolsAdded,
+    User,
+)
+from .log import Conversation, Node
+from .store import ConversationFile, Recovery, load, save
+
+__all__ = [
+    "Compaction",
+    "Conversation",
+    "ConversationFile",
+    "Epoch",
+    "Event",
+    "Head",
+    "Node",
+    "Note",
+    "Recovery",
+    "Reply",
+    "ToolResult",
+    "ToolResults",
+    "ToolsAdded",
+    "User",
+    "load",
+    "save",
+]

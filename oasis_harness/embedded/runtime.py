@@ -1,0 +1,191 @@
+"""The embedded engine: an mlx-lm model on one worker thread, with a live cache for every conversation.
+
+A cache that is in use has one owner; it is put back when the call ends, also when it was cancelled, and dropped when
+anything failed half-way. Nothing is reused unless the token ids match.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from mlx_lm.models.cache import make_prompt_cache
+
+from oasis_harness.engine import ModelCard, Outcome, Prompt, Sampling, Step, Timing, common_prefix
+from oasis_harness.errors import PromptTooLong
+
+from .adapters import fork_cache, rewind_cache
+from .grammar import CallGate, grammar_tokenizer
+from .loader import Loaded, load_folder
+from .steps import CountingModel, Reply, Trunk, decode, prefill
+from .worker import Worker
+
+__all__ = ["MlxEngine"]
+
+
+class MlxEngine:
+    """A loaded model folder in mlx-lm's layout; a context manager.
+
+    `chunk_size` tokens are read at a time; a cancel takes effect between two chunks.
+
+    Raises:
+        BadModel: The folder cannot be loaded.
+    """
+
+    def __init__(self, folder: Path, *, name: str | None = None, chunk_size: int = 512) -> None:
+        self._worker = Worker("oasis-mlx")
+        self._trunks: dict[str, Trunk] = {}
+        self._cancel = threading.Event()
+        self._chunk_size = chunk_size
+        self._grammar_tokenizer: Any = None
+        try:
+            self._loaded: Loaded = self._worker.run(lambda: load_folder(folder, name or folder.name))
+        except BaseException:
+            self._worker.close()
+            raise
+        self._model = CountingModel(self._loaded.model)
+
+    @property
+    def card(self) -> ModelCard:
+        """What must be known of the model."""
+        return self._loaded.card
+
+    def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
+        """Read what is new of `prompt`, sample a reply, and end with one Outcome.
+
+        Raises:
+            PromptTooLong: The prompt leaves no room in the context window.
+            ToolChoiceUnsupported: The tool choice has no grammar here; raised by the first step.
+        """
+        if len(prompt.ids) >= self.card.n_context:
+            raise PromptTooLong(
+                f"the prompt has {len(prompt.ids):,} tokens, the context window {self.card.n_context:,}.",
+                remedy="Compact the conversation, or use a model with a larger window.",
+            )
+        self._cancel.clear()
+        return _Running(self._worker, self._answer(prompt, sampling), self._cancel)
+
+    def cancel(self) -> None:
+        """End the running call after its current chunk or token."""
+        self._cancel.set()
+
+    def fork(self, source: str, target: str, n_tokens: int) -> None:
+        """Let `target` hold the first `n_tokens` of what `source` holds; nothing where the cache cannot."""
+        self._worker.run(lambda: self._fork(source, target, n_tokens))
+
+    def forget(self, conversation: str) -> None:
+        """Drop the cache of `conversation`."""
+        self._worker.run(lambda: self._trunks.pop(conversation, None))
+
+    def close(self) -> None:
+        """Cancel what runs, drop the caches and end the thread. Idempotent."""
+        self._cancel.set()
+        self._worker.close()
+        self._trunks.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
+        """Run one call on the worker."""
+        reply, gate = Reply(), self._gate(sampling)
+        trunk = self._trunks.pop(prompt.conversation, None) or self._empty_trunk()
+        n_held, n_matched = len(trunk.ids), common_prefix(trunk.ids, prompt.ids)
+        # The last token is always read: its logits are where the reply starts.
+        trunk = self._cut(trunk, min(n_matched, len(prompt.ids) - 1))
+        n_before = self._model.n_tokens
+        new_ids, is_cancelled = prompt.ids[len(trunk.ids) :], self._cancel.is_set
+        logits = yield from prefill(self._model, trunk, new_ids, chunk_size=self._chunk_size, is_cancelled=is_cancelled)
+        n_prefilled = self._model.n_tokens - n_before
+        if logits is not None:
+            yield from decode(
+                self._model,
+                trunk,
+                logits,
+                reply,
+                gate=gate,
+                sampling=sampling,
+                tokenizer=self.card.tokenizer,
+                stop_ids=self.card.stop_ids,
+                is_cancelled=is_cancelled,
+            )
+        self._trunks[prompt.conversation] = trunk
+        yield Outcome(
+            ids=tuple(reply.sampled),
+            finish=reply.finish,
+            n_presented=len(prompt.ids),
+            n_prefilled=n_prefilled,
+            n_held=n_held,
+            n_matched=n_matched,
+            n_pending=len(prompt.ids) + len(reply.sampled) - len(trunk.ids),
+            timing=Timing(reply.first_token_s, time.perf_counter() - reply.started),
+        )
+
+    def _gate(self, sampling: Sampling) -> CallGate:
+        if self._grammar_tokenizer is None:
+            stop_id = min(self.card.stop_ids)
+            self._grammar_tokenizer = grammar_tokenizer(self.card.tokenizer, self._loaded.n_vocabulary, stop_id)
+        return CallGate(sampling, self.card.tokenizer, self._grammar_tokenizer)
+
+    def _empty_trunk(self) -> Trunk:
+        return Trunk(make_prompt_cache(self._loaded.model), np.empty(0, dtype=np.uint32))
+
+    def _cut(self, trunk: Trunk, n_tokens: int) -> Trunk:
+        """Return `trunk` cut back to `n_tokens`, or an empty one where its cache cannot be rewound."""
+        if rewind_cache(trunk.cache, len(trunk.ids) - n_tokens):
+            return Trunk(trunk.cache, trunk.ids[:n_tokens])
+        return self._empty_trunk()
+
+    def _fork(self, source: str, target: str, n_tokens: int) -> None:
+        trunk = self._trunks.get(source)
+        if trunk is None or n_tokens > len(trunk.ids):
+            return
+        cache = fork_cache(trunk.cache)
+        if cache is not None and rewind_cache(cache, len(trunk.ids) - n_tokens):
+            self._trunks[target] = Trunk(cache, trunk.ids[:n_tokens])
+
+
+class _Running:
+    """The steps of a call that runs on the worker.
+
+    Not a generator: an interrupt while waiting leaves it usable, so the caller can cancel and still take the Outcome.
+    """
+
+    def __init__(self, worker: Worker, steps: Iterator[Step], cancel: threading.Event) -> None:
+        self._ready: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
+        self._steps = steps
+        self._cancel = cancel
+        self._done: Future[None] = worker.submit(self._work)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Step:
+        step = self._ready.get()
+        if step is None:
+            self._ready.put(None)
+            self._done.result()
+            raise StopIteration
+        return step
+
+    def close(self) -> None:
+        """Cancel, and wait until the cache is put back."""
+        self._cancel.set()
+        self._done.result()
+
+    def _work(self) -> None:
+        try:
+            for step in self._steps:
+                self._ready.put(step)
+        finally:
+            self._ready.put(None)

@@ -1,0 +1,166 @@
+"""What every engine is asked and what it answers."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oasis_harness.tokens import Tokenizer
+
+__all__ = [
+    "CallParser",
+    "Engine",
+    "Finish",
+    "ModelCard",
+    "Outcome",
+    "Piece",
+    "Progress",
+    "Prompt",
+    "Sampling",
+    "Step",
+    "Timing",
+    "ToolChoice",
+]
+
+
+class ToolChoice(StrEnum):
+    """How the sampler treats calls. The prompt bytes are the same under all three."""
+
+    AUTO = "auto"
+    """Free text; once the reply opens a call, the grammar of calls holds until it is closed."""
+    REQUIRED = "required"
+    """The reply is one call, from its first token."""
+    NONE = "none"
+    """The opener of a call cannot be sampled."""
+
+
+class Finish(StrEnum):
+    """Why sampling ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+
+
+CallParser: TypeAlias = Callable[[str, Sequence[Mapping[str, Any]]], Any]
+"""(text between the marks, tool schemas) to `{"name", "arguments"}` or a list of them; raises on nonsense."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a harness must know of a loaded model to talk to it."""
+
+    name: str
+    tokenizer: Tokenizer
+    chat_template: str
+    template_variables: Mapping[str, str]
+    """The special tokens a template may print, by variable: `bos_token`, `eos_token` ..."""
+    stop_ids: frozenset[int]
+    n_context: int
+    """The context window, in tokens."""
+    call_syntax: tuple[str, str, CallParser] | None = None
+    """How this model family writes a call: opener, closer, parser; None when it has no syntax of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """All the tokens of a conversation's epoch, and whose they are."""
+
+    conversation: str
+    """The key under which the engine keeps this conversation's cache."""
+    ids: NDArray[np.uint32]
+    """Shape (n_tokens,), read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to sample one reply. Nothing here touches the prompt."""
+
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    tools: tuple[bytes, ...] = ()
+    """Canonical JSON of the schemas that may be called."""
+    opener: str = ""
+    """What opens a call in this dialect; the grammar arms there."""
+    closer: str = ""
+    is_json: bool = True
+    """Whether a call between the marks is `{"name": …, "arguments": …}`."""
+    max_tokens: int = 1024
+    temperature: float = 0.0
+    """0 takes the most likely token."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Prefill so far."""
+
+    n_done: int
+    n_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One sampled token and its bytes."""
+
+    token: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds from the call."""
+
+    first_token_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended, with the counts the reuse check needs."""
+
+    ids: tuple[int, ...]
+    """The sampled ids, without the stop token."""
+    finish: Finish
+    n_presented: int
+    """Tokens of the prompt."""
+    n_prefilled: int
+    """Prompt tokens that went through the model, counted at the model call."""
+    n_held: int
+    """Tokens the engine held for this conversation when it was asked."""
+    n_matched: int
+    """How many of those, from the first, are the prompt's own."""
+    n_pending: int
+    """Tokens at the end of prompt and reply that the engine has not read."""
+    timing: Timing = field(default_factory=Timing)
+
+
+Step: TypeAlias = Progress | Piece | Outcome
+
+
+class Engine(Protocol):
+    """A model that keeps what it read. One call at a time."""
+
+    @property
+    def card(self) -> ModelCard:
+        """What must be known of the model."""
+
+    def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
+        """Read what is new of `prompt`, sample a reply, and end with exactly one Outcome.
+
+        Closing the iterator early cancels; what was read stays held.
+        """
+
+    def cancel(self) -> None:
+        """Ask the running call to end with Finish.CANCELLED. Safe from any thread and when nothing runs."""
+
+    def fork(self, source: str, target: str, n_tokens: int) -> None:
+        """Let `target` hold the first `n_tokens` of what `source` holds, without copying."""
+
+    def forget(self, conversation: str) -> None:
+        """Drop what is held for `conversation`."""
+
+    def close(self) -> None:
+        """Release the model. Idempotent."""

@@ -1,0 +1,111 @@
+"""The check of every turn: what should have been reused against what was, from two independent counts.
+
+`expected` comes from the conversation's own log, before the call. `reused` is what was presented less what the engine
+counted at the model call. Nothing an engine says of its cache enters either; it only names the cause.
+"""
+
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oasis_harness.errors import ReuseDeficit, ReuseExcess, ReuseWarning
+
+from .base import Outcome
+
+__all__ = ["Cause", "Policy", "Reuse", "check"]
+
+
+class Policy(StrEnum):
+    """What to do about a deficit."""
+
+    RAISE = "raise"
+    WARN = "warn"
+
+
+class Cause(StrEnum):
+    """Why tokens were read again."""
+
+    COLD = "cold"
+    """This engine was never asked for this conversation before: a new process, another engine."""
+    FORGOTTEN = "forgotten"
+    """The engine dropped what it held."""
+    DIVERGED = "diverged"
+    """What it holds differs from the prompt, from `diverged_at` on."""
+    TRIMMED = "trimmed"
+    """It holds a shorter prefix than it was given."""
+    NO_CHECKPOINT = "no_checkpoint"
+    """It holds more than matches, and its cache cannot be rewound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """The reuse of one turn, in tokens."""
+
+    expected: int
+    reused: int
+    prefilled: int
+    deficit: int
+    cause: Cause | None
+    diverged_at: int | None = None
+    """Index of the first token that differs from what was held, when it diverged."""
+
+    @property
+    def presented(self) -> int:
+        """Tokens of the prompt."""
+        return self.reused + self.prefilled
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether tokens were read again that should not have been; a cold start is none."""
+        return self.deficit > 0 and self.cause is not Cause.COLD
+
+
+def check(expected: int, outcome: Outcome, *, is_first_call: bool, policy: Policy) -> Reuse:
+    """Compare `expected` with the engine's counts and return the turn's Reuse.
+
+    Raises:
+        ReuseDeficit: Less was reused than expected, under Policy.RAISE, and it was not the first call.
+        ReuseExcess: More was reused than the conversation ever sent: the engine holds somebody else's tokens.
+    """
+    reused = outcome.n_presented - outcome.n_prefilled
+    cause = _cause(expected, reused, outcome, is_first_call)
+    reuse = Reuse(
+        expected=expected,
+        reused=reused,
+        prefilled=outcome.n_prefilled,
+        deficit=max(0, expected - reused),
+        cause=cause,
+        diverged_at=outcome.n_matched if cause is Cause.DIVERGED else None,
+    )
+    if reused > expected:
+        raise ReuseExcess(
+            f"the engine reused {reused:,} tokens where the conversation had sent {expected:,}.",
+            remedy="Its cache holds tokens of something else; report this, and forget() the conversation.",
+            reuse=reuse,
+        )
+    if reuse.is_fault:
+        _complain(reuse, policy)
+    return reuse
+
+
+def _cause(expected: int, reused: int, outcome: Outcome, is_first_call: bool) -> Cause | None:
+    if is_first_call and outcome.n_held == 0:
+        return Cause.COLD
+    if reused >= expected:
+        return None
+    if outcome.n_held == 0:
+        return Cause.FORGOTTEN
+    if outcome.n_matched < min(outcome.n_held, expected):
+        return Cause.DIVERGED
+    return Cause.TRIMMED if outcome.n_held < expected else Cause.NO_CHECKPOINT
+
+
+def _complain(reuse: Reuse, policy: Policy) -> None:
+    where = f" at token {reuse.diverged_at:,}" if reuse.diverged_at is not None else ""
+    message = (
+        f"the engine reused {reuse.reused:,} of {reuse.expected:,} tokens ({reuse.cause}{where}): "
+        f"{reuse.deficit:,} were read again."
+    )
+    if policy is Policy.RAISE:
+        raise ReuseDeficit(message, remedy="The reply is recorded; the next turn reuses again.", reuse=reuse)
+    warnings.warn(message, ReuseWarning, stacklevel=4)

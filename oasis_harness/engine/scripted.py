@@ -1,0 +1,156 @@
+"""An engine that plays a script and models a prefix cache: the test double this package ships.
+
+It counts what it "reads" as a real engine would, so a harness can be tested against it for reuse, not only for text.
+Faults can be switched on between calls; each is what one kind of real cache does wrong.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oasis_harness.errors import EngineClosed
+from oasis_harness.tokens import byte_tokenizer
+
+from .base import Finish, ModelCard, Outcome, Piece, Progress, Prompt, Sampling, Step
+
+__all__ = ["Faults", "ScriptedEngine"]
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""The plainest chat template: it knows no tools, so calls and results travel as text."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """What goes wrong at the next call; each is switched off again once it has happened."""
+
+    forget: bool = False
+    """Drop everything that is held."""
+    trim: int = 0
+    """Drop this many tokens from the end."""
+    diverge_at: int | None = None
+    """Change the held token at this index."""
+    untrimmable: bool = False
+    """Stay unable to rewind, as recurrent and rotating caches are."""
+
+
+class ScriptedEngine:
+    """Answers each call with the next reply of `replies`; `calls` keeps the prompts it was given.
+
+    A reply ends with a stop token, unless `max_tokens` cuts it.
+    """
+
+    def __init__(self, replies: Sequence[str | bytes], *, card: ModelCard | None = None) -> None:
+        self.card = card or scripted_card()
+        self.faults = Faults()
+        self.prompts: list[Prompt] = []
+        self.samplings: list[Sampling] = []
+        self._replies = [reply.encode() if isinstance(reply, str) else reply for reply in replies]
+        self._held: dict[str, NDArray[np.uint32]] = {}
+        self._cancelled = False
+
+    def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
+        """Play the next reply.
+
+        Raises:
+            EngineClosed: The script has no reply left.
+        """
+        if len(self.prompts) >= len(self._replies):
+            raise EngineClosed(f"the script has only {len(self._replies)} replies.", remedy="Give it more.")
+        reply = self._replies[len(self.prompts)]
+        self.prompts.append(prompt)
+        self.samplings.append(sampling)
+        return self._play(prompt, reply, sampling)
+
+    def cancel(self) -> None:
+        """End the running call before its next token."""
+        self._cancelled = True
+
+    def fork(self, source: str, target: str, n_tokens: int) -> None:
+        """Let `target` hold the first `n_tokens` of what `source` holds."""
+        self._held[target] = self._held.get(source, _NOTHING)[:n_tokens]
+
+    def forget(self, conversation: str) -> None:
+        """Drop what is held for `conversation`."""
+        self._held.pop(conversation, None)
+
+    def close(self) -> None:
+        """Drop everything."""
+        self._held.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _play(self, prompt: Prompt, reply: bytes, sampling: Sampling) -> Iterator[Step]:
+        held = self._spoiled(self._held.pop(prompt.conversation, _NOTHING))
+        matched = common_prefix(held, prompt.ids)
+        kept = min(matched, len(prompt.ids) - 1)  # the last token is always read: its logits are needed
+        if kept < len(held) and self.faults.untrimmable:
+            kept = 0
+        yield Progress(len(prompt.ids) - kept, len(prompt.ids) - kept)
+        sampled = self.card.tokenizer.encode(reply, [(0, len(reply))])
+        is_cut = len(sampled) > sampling.max_tokens
+        ids: list[int] = []
+        finish = Finish.LENGTH if is_cut else Finish.STOP
+        self._cancelled = False
+        for token in sampled[: sampling.max_tokens]:
+            if self._cancelled:
+                finish = Finish.CANCELLED
+                break
+            ids.append(token)
+            yield Piece(token, self.card.tokenizer.pieces[token])
+        pending = int(finish is not Finish.STOP and bool(ids))
+        read = np.concatenate([prompt.ids, np.array(ids, dtype=np.uint32)])
+        self._held[prompt.conversation] = read[: len(read) - pending]
+        yield Outcome(
+            ids=tuple(ids),
+            finish=finish,
+            n_presented=len(prompt.ids),
+            n_prefilled=len(prompt.ids) - kept,
+            n_held=len(held),
+            n_matched=matched,
+            n_pending=pending,
+        )
+
+    def _spoiled(self, held: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        faults, self.faults = self.faults, Faults(untrimmable=self.faults.untrimmable)
+        if faults.forget:
+            return _NOTHING
+        held = held[: len(held) - faults.trim].copy()
+        if faults.diverge_at is not None:
+            held[faults.diverge_at] ^= 1
+        return held
+
+
+_NOTHING: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
+
+
+def scripted_card() -> ModelCard:
+    """Return the card of a model that speaks ChatML in single bytes."""
+    tokenizer = byte_tokenizer(["<|im_start|>", "<|im_end|>"])
+    return ModelCard(
+        name="scripted",
+        tokenizer=tokenizer,
+        chat_template=CHATML,
+        template_variables={"eos_token": "<|im_end|>"},
+        stop_ids=frozenset({tokenizer.specials["<|im_end|>"]}),
+        n_context=1_000_000,
+    )
+
+
+def common_prefix(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> int:
+    """Return the length of the longest common prefix of two id arrays."""
+    n = min(len(a), len(b))
+    differing = np.flatnonzero(a[:n] != b[:n])
+    return int(differing[0]) if len(differing) else n

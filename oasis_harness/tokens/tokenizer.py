@@ -1,0 +1,166 @@
+"""A tokenizer as three tables: bytes of each id, ids of the special tokens, and a function for ordinary text.
+
+The bytes table makes decoding exact (spans come from token bytes, never from a lossy decode). Loaded from the
+`tokenizer.json` of the Hugging Face tokenizers format; ordinary text goes through tiktoken where that is proved to
+give the same ids (`fast.py`), else through the tokenizers library.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from oasis_harness.canonical import digest
+from oasis_harness.errors import BadTokenizer, NotEncodable
+
+from .seam import Seam
+
+__all__ = ["Tokenizer", "byte_tokenizer", "load_tokenizer"]
+
+EncodeText: TypeAlias = Callable[[str], Sequence[int]]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Tokenizer:
+    """Encodes deltas and decodes ids, byte for byte."""
+
+    def __init__(
+        self, pieces: Sequence[bytes], specials: Mapping[str, int], encode_text: EncodeText, *, digest: str
+    ) -> None:
+        self.pieces = pieces
+        """Bytes of each id, shape (n_vocabulary,)."""
+        self.specials = dict(specials)
+        """Ids of special and added tokens, by their text."""
+        self.digest = digest
+        self._encode_text = encode_text
+        self._special_ids = frozenset(self.specials.values())
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer of {len(self.pieces)} tokens, {self.digest[:15]}>"
+
+    def encode(self, data: bytes, authored: Sequence[tuple[int, int]] = ()) -> tuple[int, ...]:
+        """Return the ids of `data`.
+
+        `authored` are byte ranges (start, end), in order, of text that a user, a tool or the harness wrote: no special
+        token is recognised that touches them.
+
+        Raises:
+            NotEncodable: `data` is not UTF-8, or does not survive the way there and back.
+        """
+        text = _utf8(data)
+        fence = _fence(text, data, authored)
+        ids: list[int] = []
+        start = 0
+        for match in self._special_pattern.finditer(text):
+            if fence(match.start(), match.end()):
+                continue
+            ids += self._ordinary(text[start : match.start()])
+            ids.append(self.specials[match.group()])
+            start = match.end()
+        ids += self._ordinary(text[start:])
+        if self.decode(ids) != data:
+            raise NotEncodable(
+                f"{data[:60]!r} … does not survive this tokenizer.",
+                remedy="Pass text through escape() when it is recorded.",
+                data=data,
+            )
+        return tuple(ids)
+
+    def decode(self, ids: Sequence[int]) -> bytes:
+        """Return the bytes of `ids`, exactly."""
+        pieces = self.pieces
+        return b"".join([pieces[token] for token in ids])
+
+    def seam(self, last_id: int | None, ids: Sequence[int]) -> Seam:
+        """Say how `ids` meet a prompt that ends in `last_id`."""
+        if last_id is None:
+            return Seam.START
+        special = last_id in self._special_ids or (len(ids) > 0 and ids[0] in self._special_ids)
+        return Seam.SPECIAL if special else Seam.PLAIN
+
+    def escape(self, data: bytes) -> bytes:
+        r"""Return `data` as UTF-8 this vocabulary can carry; any other byte becomes a visible `\xNN`.
+
+        Applied once, when text is recorded; what is recorded is what is sent.
+        """
+        text = data.decode("utf-8", errors="surrogateescape")
+        if not data.translate(None, self._carried) and not _SURROGATE.search(text):
+            return data
+        carried = frozenset(self._carried)
+        return "".join([char if _carries(carried, char) else _visible(char) for char in text]).encode("utf-8")
+
+    def _ordinary(self, text: str) -> Sequence[int]:
+        ids = self._encode_text(text) if text else ()
+        if not self._special_ids.isdisjoint(ids):
+            raise NotEncodable(
+                f"ordinary text {text[:60]!r} … became a special token.",
+                remedy="This tokenizer cannot keep typed text apart from its special tokens; use another model.",
+                text=text,
+            )
+        return ids
+
+    @cached_property
+    def _special_pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(self.specials, key=lambda text: (-len(text), text))
+        return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+    @cached_property
+    def _carried(self) -> bytes:
+        """The bytes that have a token of their own, and so can always be spelled."""
+        ordinary = (piece for token, piece in enumerate(self.pieces) if token not in self._special_ids)
+        return bytes(sorted({piece[0] for piece in ordinary if len(piece) == 1}))
+
+
+def byte_tokenizer(specials: Sequence[str] = ()) -> Tokenizer:
+    """Return the tokenizer whose ids are the 256 byte values, then `specials`. For tests and scripted engines."""
+    pieces = [bytes([byte]) for byte in range(256)] + [special.encode() for special in specials]
+    ids = {special: 256 + i for i, special in enumerate(specials)}
+    return Tokenizer(pieces, ids, lambda text: text.encode("utf-8"), digest=digest(b"bytes", *pieces[256:]))
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Load a `tokenizer.json`.
+
+    Raises:
+        BadTokenizer: The file is missing, not JSON, or of a kind whose ids cannot be turned back into bytes.
+    """
+    from .files import read_tokenizer_json  # the tokenizers library loads with it
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadTokenizer(
+            f"{path} cannot be read: {error.strerror}.", remedy="A model folder needs a tokenizer.json.", path=path
+        ) from None
+    pieces, specials, encode_text = read_tokenizer_json(data, path.name)
+    return Tokenizer(pieces, specials, encode_text, digest=digest(data))
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotEncodable(
+            f"byte {error.start} of {data[:60]!r} … is not UTF-8.",
+            remedy="Pass text through escape() when it is recorded.",
+            offset=error.start,
+        ) from None
+
+
+def _fence(text: str, data: bytes, authored: Sequence[tuple[int, int]]) -> Callable[[int, int], bool]:
+    """Return a test for whether characters [start, end) touch authored text; `authored` counts bytes."""
+    if len(text) == len(data):
+        ranges = list(authored)
+    else:
+        ranges = [(len(data[:start].decode()), len(data[:end].decode())) for start, end in authored]
+    return lambda start, end: any(start < stop and begin < end for begin, stop in ranges)
+
+
+def _carries(carried: frozenset[int], char: str) -> bool:
+    return not "\ud800" <= char <= "\udfff" and carried.issuperset(char.encode("utf-8"))
+
+
+def _visible(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors="surrogateescape"))

@@ -1,0 +1,34 @@
+"""The tools we ship for an agent that works on files: read, list, search, write, edit, run.
+
+Every path is relative to one workspace, in what the model sends and in what it reads back; a path that leads out is
+refused. Results are bounded, sorted and free of clocks and host names. Nothing here asks for permission (the loop
+does, by each tool's effect), and the shell is no sandbox: what runs in it can reach what the user can.
+"""
+
+from pathlib import Path
+
+from ..registry import Effect, Tools
+from .files import FileTools
+from .search import SearchTools
+from .shell import ShellTools
+from .workspace import ToolRefused, Workspace
+
+__all__ = ["ToolRefused", "Workspace", "workspace_tools"]
+
+
+def workspace_tools(root: str | Path) -> Tools:
+    """Return the six tools, bound to the folder `root`.
+
+    Raises:
+        NotADirectoryError: `root` is not a folder.
+    """
+    workspace = Workspace(Path(root))
+    files = FileTools(workspace)
+    tools = Tools()
+    tools.add(files.read_file)
+    tools.add(files.list_dir)
+    tools.add(SearchTools(workspace).search)
+    tools.add(files.write_file, effect=Effect.WRITE)
+    tools.add(files.edit_file, effect=Effect.WRITE)
+    tools.add(ShellTools(workspace).shell, effect=Effect.EXECUTE)
+    return tools

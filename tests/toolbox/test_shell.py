@@ -1,0 +1,131 @@
+"""The shell: bounded output, bounded time, and nothing outlives a call."""
+
+import os
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oasis_harness.toolbox import ToolRefused, Workspace
+from oasis_harness.toolbox.shell import ShellTools, _Output
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> ShellTools:
+    return ShellTools(Workspace(tmp_path))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead and waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until_dead(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not is_alive(pid)
+
+
+@given(st.lists(st.binary(max_size=5_000), max_size=8))
+def test_bounded_output_is_the_beginning_and_the_end(chunks: list[bytes]) -> None:
+    output, data = _Output(), b"".join(chunks)
+    for chunk in chunks:
+        output.add(chunk)
+    assert len(output.head) + len(output.tail) <= 8_000
+    assert data.startswith(output.head) and data.endswith(output.tail)
+    assert len(output.head) + output.n_left_out + len(output.tail) == len(data)
+    output.text().encode("utf-8")
+
+
+@given(st.integers(0, 3), st.sampled_from("aä€🙂"), st.integers(0, 3))
+def test_a_cut_never_splits_a_character(n_before: int, character: str, n_after: int) -> None:
+    output = _Output()
+    output.add(b"." * n_before + character.encode() * 9_000 + b"." * n_after)
+    assert "\\x" not in output.text() and output.n_left_out
+
+
+def test_both_streams_and_the_exit_code_are_in_the_result(tools: ShellTools) -> None:
+    assert tools.shell("echo out; echo err >&2; exit 3") == "out\nerr\n[exit code 3]"
+    assert tools.shell("true") == "[exit code 0]"
+    assert tools.shell("printf x") == "x\n[exit code 0]"
+    assert tools.shell("kill -9 $$") == "[ended by signal 9]"
+
+
+def test_it_runs_in_the_workspace(tools: ShellTools) -> None:
+    tools.shell("echo hello > made.txt")
+    assert (tools.workspace.root / "made.txt").read_text() == "hello\n"
+
+
+def test_input_is_closed(tools: ShellTools) -> None:
+    assert tools.shell("cat; read line || echo none") == "none\n[exit code 0]"
+
+
+def test_invalid_utf8_is_replaced_visibly(tools: ShellTools) -> None:
+    assert tools.shell(r"printf 'caf\351\n'") == "caf\\xe9\n[exit code 0]"
+
+
+@pytest.mark.slow
+def test_a_hundred_megabytes_of_output_cost_little_memory(tools: ShellTools) -> None:
+    tracemalloc.start()
+    text = tools.shell("echo first; yes | head -c 100000000; echo last")
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 2_000_000 and len(text) < 9_000
+    assert text.startswith("first\ny\n") and text.endswith("y\nlast\n[exit code 0]")
+    assert "\n[99992011 bytes left out]\n" in text
+
+
+def test_a_timeout_kills_the_whole_group(tools: ShellTools) -> None:
+    text = tools.shell("echo started; sleep 60 & echo $! > pid; sleep 60", timeout_s=0.3)
+    assert text == "started\n[killed: not done after 0.3 seconds]"
+    assert wait_until_dead(int((tools.workspace.root / "pid").read_text()))
+
+
+def test_endless_output_is_killed_too(tools: ShellTools) -> None:
+    assert tools.shell("yes", timeout_s=0.2).endswith("y\n[killed: not done after 0.2 seconds]")
+
+
+def test_a_command_that_closed_its_output_is_still_waited_for(tools: ShellTools) -> None:
+    assert tools.shell("exec >&- 2>&-; sleep 60", timeout_s=0.2) == "[killed: not done after 0.2 seconds]"
+    assert tools.shell("exec >&- 2>&-; exit 4") == "[exit code 4]"
+
+
+@pytest.mark.parametrize(
+    "command", ["sleep 60 & echo $!", "yes > /dev/null & echo $!", "(trap '' HUP; sleep 60) & echo $!"]
+)
+def test_what_runs_in_the_background_ends_with_the_call(tools: ShellTools, command: str) -> None:
+    """Also where it holds the output open, and the call does not wait for it."""
+    start = time.monotonic()
+    pid, ending = tools.shell(command, timeout_s=30).split("\n")
+    assert ending == "[exit code 0]" and time.monotonic() - start < 10
+    assert wait_until_dead(int(pid))
+
+
+def test_a_background_process_that_floods_the_output_does_not_hold_the_call(tools: ShellTools) -> None:
+    assert tools.shell("yes & exit 5", timeout_s=30).endswith("[exit code 5]")
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, 601, float("nan"), float("inf")])
+def test_a_senseless_timeout_is_refused(tools: ShellTools, timeout_s: float) -> None:
+    with pytest.raises(ToolRefused, match="between 0 and 600 seconds"):
+        tools.shell("true", timeout_s)
+
+
+def test_a_command_that_cannot_start_is_explained(tools: ShellTools) -> None:
+    with pytest.raises(ToolRefused, match="NUL"):
+        tools.shell("a\0b")
+    with pytest.raises(ToolRefused, match="could not be started: Argument list too long"):
+        tools.shell("x" * 10_000_000)
+
+
+def test_a_command_that_is_not_there_says_so_in_its_output(tools: ShellTools) -> None:
+    assert tools.shell("no_such_command_at_all").endswith("[exit code 127]")
