@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
-from ..canonical import canonical_json
-from ..errors import BadToolSchema
+from oasis_harness.canonical import canonical_json
+from oasis_harness.errors import BadToolSchema
 
 __all__ = ["Description", "complaints", "describe", "signature_text"]
 
@@ -70,16 +70,13 @@ def describe(function: Callable[..., object]) -> Description:
             by name or has no annotation, or a type or default that JSON cannot express.
     """
     _refuse_odd_callables(function)
-    docstring = docstring_parser.parse(inspect.getdoc(function) or "", style=docstring_parser.DocstringStyle.GOOGLE)
-    if not docstring.description:
-        raise _refusal(function, "has no docstring.", "Say in one sentence what it does: the model reads nothing else.")
-    told = {item.arg_name: " ".join((item.description or "").split()) for item in docstring.params}
+    text, told = _docstring(function)
     fields = {
         _PREFIX + parameter.name: _field(function, parameter, told.get(parameter.name, ""))
         for parameter in _signature(function).parameters.values()
     }
     arguments, parameters = _model(function, fields)
-    return Description(_FOLD.sub(" ", docstring.description.strip()), parameters, arguments)
+    return Description(text, parameters, arguments)
 
 
 def signature_text(name: str, parameters: dict[str, object]) -> str:
@@ -122,6 +119,20 @@ def _refuse_odd_callables(function: Callable[..., object]) -> None:
         raise _refusal(function, "is async.", "Tools are synchronous: run the coroutine inside a plain function.")
     if inspect.isgeneratorfunction(bare):
         raise _refusal(function, "is a generator.", "Return one value: join what it yields.")
+
+
+def _docstring(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """Return the text before the sections, and what the Args section says of each parameter."""
+    try:
+        parsed = docstring_parser.parse(inspect.getdoc(function) or "", style=docstring_parser.DocstringStyle.GOOGLE)
+    except docstring_parser.ParseError as error:
+        raise _refusal(
+            function, f"has a faulty docstring: {error}", "Write `Args:`, then `name: text` indented."
+        ) from error
+    if not parsed.description:
+        raise _refusal(function, "has no docstring.", "Say in one sentence what it does: the model reads nothing else.")
+    told = {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
+    return _FOLD.sub(" ", parsed.description.strip()), told
 
 
 def _signature(function: Callable[..., object]) -> inspect.Signature:

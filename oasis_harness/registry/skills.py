@@ -19,7 +19,8 @@ from pathlib import Path
 
 import yaml
 
-from ..errors import BadSkill, DuplicateTool
+from oasis_harness.errors import BadSkill, DuplicateTool
+
 from .tools import Effect, Group, Tools
 
 __all__ = ["Skill", "Skills"]

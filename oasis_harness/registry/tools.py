@@ -14,8 +14,9 @@ from typing import TypeVar, overload
 
 from pydantic import ValidationError
 
-from ..canonical import canonical_json
-from ..errors import BadArguments, BadToolName, DuplicateTool, RegistryError
+from oasis_harness.canonical import canonical_json
+from oasis_harness.errors import BadArguments, BadToolName, DuplicateTool, RegistryError
+
 from .schema import Description, complaints, describe, signature_text
 
 __all__ = ["Effect", "Group", "Tool", "Tools"]

@@ -7,7 +7,8 @@ does, by each tool's effect), and the shell is no sandbox: what runs in it can r
 
 from pathlib import Path
 
-from ..registry import Effect, Tools
+from oasis_harness.registry import Effect, Tools
+
 from .files import FileTools
 from .search import SearchTools
 from .shell import ShellTools

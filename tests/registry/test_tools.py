@@ -177,6 +177,14 @@ def generator() -> Iterator[str]:
 def silent(path: str) -> None: ...
 
 
+def faulty_section(path: str) -> None:
+    """Take a path.
+
+    Args:
+        path
+    """
+
+
 def starred(*paths: str) -> None:
     """Take many."""
 
@@ -220,6 +228,7 @@ def nan_default(limit: float = float("nan")) -> None:
         (stream, "async"),
         (generator, "generator"),
         (silent, "docstring"),
+        (faulty_section, "faulty docstring"),
         (starred, r"\*paths"),
         (double_starred, r"\*\*options"),
         (positional, "by name"),

@@ -1,0 +1,20 @@
+"""Fixtures and the Hypothesis profile of the whole suite."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "oasis", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("oasis")
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Path:
+    """The folder of the real default model, fetched once into the user's cache."""
+    from oasis_harness.embedded import DEFAULT_MODEL, load_blas, pull_model
+
+    load_blas()
+    return pull_model(DEFAULT_MODEL)
