@@ -4,7 +4,8 @@ Everything it sends is recorded before the engine is asked, and everything it re
 """
 
 from .loop import Agent, AgentEvent, CallFinished, CallStarted, ChooseTools, Finished, required_then_none
-from .session import Session, Turn, Usage
+from .session import Session
+from .turn import Turn, Usage
 
 __all__ = [
     "Agent",

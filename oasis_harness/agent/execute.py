@@ -4,6 +4,7 @@ Truncated here, when it is recorded, never later: what was recorded is what stay
 """
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oasis_harness.conversation import ToolResult
@@ -24,7 +25,7 @@ class Limits:
     """After this the call is given up; its thread is left to itself."""
 
 
-def execute(tools: dict[str, Tool], call: ToolCall, limits: Limits) -> ToolResult:
+def execute(tools: Mapping[str, Tool], call: ToolCall, limits: Limits) -> ToolResult:
     """Run `call` and return its result; what went wrong is a result too."""
     if call.error:
         return _error(call, f"{call.error}. Write the call again, complete.")

@@ -10,7 +10,8 @@ from oasis_harness.registry import Effect, Skills, Tool, Tools
 from oasis_harness.render import ToolCall
 
 from .execute import Limits, denied, execute, interrupted, out_of_turns
-from .session import Session, Turn
+from .session import Session
+from .turn import Turn
 
 __all__ = ["Agent", "AgentEvent", "CallFinished", "CallStarted", "ChooseTools", "Finished", "required_then_none"]
 

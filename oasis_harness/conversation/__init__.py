@@ -16,7 +16,7 @@ from .events import (
     ToolsAdded,
     User,
 )
-from .log import Conversation, Node
+from .log import Conversation, Node, last_sent
 from .store import ConversationFile, Recovery, load, save
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "ToolResults",
     "ToolsAdded",
     "User",
+    "last_sent",
     "load",
     "save",
 ]

@@ -16,9 +16,9 @@ from oasis_harness.canonical import digest
 from oasis_harness.errors import BrokenChain, OutOfOrder
 
 from .epoch import Epoch
-from .events import Body, Compaction, Event, Head, Reply, ToolResults
+from .events import Body, Compaction, Event, Head, Note, Reply, ToolResults, ToolsAdded
 
-__all__ = ["Conversation", "Node", "Sink", "TokenIds"]
+__all__ = ["Conversation", "Node", "Sink", "TokenIds", "last_sent"]
 
 TokenIds: TypeAlias = NDArray[np.uint32]
 
@@ -284,15 +284,16 @@ def _out_of_order(tip: Node | None, event: Event) -> str:
     if isinstance(event, Compaction):
         return "" if event.old_tip == tip.digest else "it cites another tip than the one it replaces"
     if isinstance(event, Reply):
-        return "" if tip.sent and not isinstance(tip.event, Reply) else "nothing was asked"
+        asked = last_sent(tip)
+        return "" if asked.sent and not isinstance(asked.event, Reply) else "nothing was asked"
     if isinstance(event, ToolResults):
-        return "" if isinstance(_speaker(tip).event, Reply) else "no reply made a call"
+        return "" if isinstance(last_sent(tip).event, Reply) else "no reply made a call"
     return ""
 
 
-def _speaker(tip: Node) -> Node:
-    """Return the last node that sent bytes, passing over notes and added tools, which send none."""
+def last_sent(tip: Node) -> Node:
+    """Return the last node that spoke, passing over notes and added tools, which the next turn carries."""
     node = tip
-    while not node.sent and not isinstance(node.event, Reply | Head) and node.parent is not None:
+    while isinstance(node.event, Note | ToolsAdded) and node.parent is not None:
         node = node.parent
     return node

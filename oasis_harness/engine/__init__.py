@@ -18,7 +18,7 @@ from .base import (
     Timing,
     ToolChoice,
 )
-from .reuse import Cause, Policy, Reuse, check
+from .reuse import Cause, Policy, Reuse, check, measure
 from .scripted import Faults, ScriptedEngine, common_prefix
 
 __all__ = [
@@ -41,4 +41,5 @@ __all__ = [
     "ToolChoice",
     "check",
     "common_prefix",
+    "measure",
 ]

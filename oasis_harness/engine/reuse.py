@@ -12,7 +12,7 @@ from oasis_harness.errors import ReuseDeficit, ReuseExcess, ReuseWarning
 
 from .base import Outcome
 
-__all__ = ["Cause", "Policy", "Reuse", "check"]
+__all__ = ["Cause", "Policy", "Reuse", "check", "measure"]
 
 
 class Policy(StrEnum):
@@ -60,16 +60,11 @@ class Reuse:
         return self.deficit > 0 and self.cause is not Cause.COLD
 
 
-def check(expected: int, outcome: Outcome, *, is_first_call: bool, policy: Policy) -> Reuse:
-    """Compare `expected` with the engine's counts and return the turn's Reuse.
-
-    Raises:
-        ReuseDeficit: Less was reused than expected, under Policy.RAISE, and it was not the first call.
-        ReuseExcess: More was reused than the conversation ever sent: the engine holds somebody else's tokens.
-    """
+def measure(expected: int, outcome: Outcome, *, is_first_call: bool) -> Reuse:
+    """Compare what the conversation `expected` with the engine's counts."""
     reused = outcome.n_presented - outcome.n_prefilled
     cause = _cause(expected, reused, outcome, is_first_call)
-    reuse = Reuse(
+    return Reuse(
         expected=expected,
         reused=reused,
         prefilled=outcome.n_prefilled,
@@ -77,15 +72,23 @@ def check(expected: int, outcome: Outcome, *, is_first_call: bool, policy: Polic
         cause=cause,
         diverged_at=outcome.n_matched if cause is Cause.DIVERGED else None,
     )
-    if reused > expected:
+
+
+def check(reuse: Reuse, policy: Policy) -> None:
+    """Complain of a turn that reused less than it should, or more than was ever sent.
+
+    Raises:
+        ReuseDeficit: Less, under Policy.RAISE; under Policy.WARN it is a ReuseWarning. A cold start is no fault.
+        ReuseExcess: More: the engine holds somebody else's tokens.
+    """
+    if reuse.reused > reuse.expected:
         raise ReuseExcess(
-            f"the engine reused {reused:,} tokens where the conversation had sent {expected:,}.",
+            f"the engine reused {reuse.reused:,} tokens where the conversation had sent {reuse.expected:,}.",
             remedy="Its cache holds tokens of something else; report this, and forget() the conversation.",
             reuse=reuse,
         )
     if reuse.is_fault:
         _complain(reuse, policy)
-    return reuse
 
 
 def _cause(expected: int, reused: int, outcome: Outcome, is_first_call: bool) -> Cause | None:

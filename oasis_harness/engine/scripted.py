@@ -4,9 +4,8 @@ It counts what it "reads" as a real engine would, so a harness can be tested aga
 Faults can be switched on between calls; each is what one kind of real cache does wrong.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -41,9 +40,9 @@ class Faults:
 
 
 class ScriptedEngine:
-    """Answers each call with the next reply of `replies`; `calls` keeps the prompts it was given.
+    """Answers each call with the next reply of `replies`.
 
-    A reply ends with a stop token, unless `max_tokens` cuts it.
+    `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it.
     """
 
     def __init__(self, replies: Sequence[str | bytes], *, card: ModelCard | None = None) -> None:
@@ -87,9 +86,7 @@ class ScriptedEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _play(self, prompt: Prompt, reply: bytes, sampling: Sampling) -> Iterator[Step]:
@@ -98,23 +95,18 @@ class ScriptedEngine:
         kept = min(matched, len(prompt.ids) - 1)  # the last token is always read: its logits are needed
         if kept < len(held) and self.faults.untrimmable:
             kept = 0
-        yield Progress(len(prompt.ids) - kept, len(prompt.ids) - kept)
-        sampled = self.card.tokenizer.encode(reply, [(0, len(reply))])
-        is_cut = len(sampled) > sampling.max_tokens
-        ids: list[int] = []
-        finish = Finish.LENGTH if is_cut else Finish.STOP
+        sampled: list[int] = []
+        finish, pending = Finish.CANCELLED, 0
         self._cancelled = False
-        for token in sampled[: sampling.max_tokens]:
-            if self._cancelled:
-                finish = Finish.CANCELLED
-                break
-            ids.append(token)
-            yield Piece(token, self.card.tokenizer.pieces[token])
-        pending = int(finish is not Finish.STOP and bool(ids))
-        read = np.concatenate([prompt.ids, np.array(ids, dtype=np.uint32)])
-        self._held[prompt.conversation] = read[: len(read) - pending]
+        try:
+            yield Progress(len(prompt.ids) - kept, len(prompt.ids) - kept)
+            finish = yield from self._sample(reply, sampled, sampling.max_tokens)
+        finally:
+            pending = int(finish is not Finish.STOP and bool(sampled))
+            read = np.concatenate([prompt.ids, np.array(sampled, dtype=np.uint32)])
+            self._held[prompt.conversation] = read[: len(read) - pending]
         yield Outcome(
-            ids=tuple(ids),
+            ids=tuple(sampled),
             finish=finish,
             n_presented=len(prompt.ids),
             n_prefilled=len(prompt.ids) - kept,
@@ -122,6 +114,15 @@ class ScriptedEngine:
             n_matched=matched,
             n_pending=pending,
         )
+
+    def _sample(self, reply: bytes, sampled: list[int], max_tokens: int) -> Generator[Step, None, Finish]:
+        ids = self.card.tokenizer.encode(reply, [(0, len(reply))])
+        for token in ids[:max_tokens]:
+            if self._cancelled:
+                return Finish.CANCELLED
+            sampled.append(token)
+            yield Piece(token, self.card.tokenizer.pieces[token])
+        return Finish.LENGTH if len(ids) > max_tokens else Finish.STOP
 
     def _spoiled(self, held: NDArray[np.uint32]) -> NDArray[np.uint32]:
         faults, self.faults = self.faults, Faults(untrimmable=self.faults.untrimmable)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded
+from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded, last_sent
 from oasis_harness.errors import UnsupportedTemplate
 
 from .certify import SENTINEL, Base, call_message, text_message
@@ -188,14 +188,17 @@ def _map_descriptions(value: Any, change: Any) -> Any:
 
 
 def _last_sent(tip: Node) -> tuple[Node, list[str]]:
-    """Return the last node that spoke, and the words of the notes and added tools since."""
+    """Return the last node that spoke, and the words of the notes and added tools no turn has carried yet."""
     riders: list[str] = []
-    node = tip
-    while isinstance(node.event, Note | ToolsAdded) and node.parent is not None:
+    node: Node | None = tip
+    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply):
         event = node.event
-        riders.append(event.text.decode() if isinstance(event, Note) else added_tools_text(event.tools))
+        if isinstance(event, Note):
+            riders.append(event.text.decode())
+        elif isinstance(event, ToolsAdded):
+            riders.append(added_tools_text(event.tools))
         node = node.parent
-    return node, riders[::-1]
+    return last_sent(tip), riders[::-1]
 
 
 def _head_of(tip: Node | None) -> Head:

@@ -1,0 +1,138 @@
+"""The writing side of a session: render what an event adds, encode it, append it. Nothing here asks an engine."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from oasis_harness.conversation import (
+    Conversation,
+    Event,
+    Node,
+    Note,
+    Reply,
+    ToolResult,
+    ToolResults,
+    ToolsAdded,
+    User,
+    last_sent,
+)
+from oasis_harness.engine import ModelCard, Outcome, ToolChoice
+from oasis_harness.errors import OutOfOrder, PromptTooLong
+from oasis_harness.registry import Tool, Tools
+from oasis_harness.render import Dialect, Parsed, Renderer, ToolCall
+
+__all__ = ["Recorder"]
+
+
+class Recorder:
+    """Appends to `conversation` in `dialect`, for the model of `card`."""
+
+    def __init__(self, conversation: Conversation, dialect: Dialect, card: ModelCard, tools: dict[str, Tool]) -> None:
+        self.conversation = conversation
+        self.dialect = dialect
+        self.tools = tools
+        """What runs when a tool is called, by name, in prompt order."""
+        self._renderer = Renderer(dialect)
+        self._card = card
+
+    @property
+    def schemas(self) -> tuple[bytes, ...]:
+        """The schemas that may be called."""
+        return tuple(tool.schema for tool in self.tools.values())
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last reply that have no results yet."""
+        node = last_sent(self.conversation.tip)
+        return self.parse(node).calls if isinstance(node.event, Reply) else ()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was sent that has no reply."""
+        node = last_sent(self.conversation.tip)
+        return bool(node.sent) and not isinstance(node.event, Reply)
+
+    def user(self, text: str) -> None:
+        """Append a user turn.
+
+        Raises:
+            OutOfOrder: The last reply made calls that have no results yet.
+            PromptTooLong: It does not fit the context window; nothing was recorded.
+        """
+        calls = self.open_calls
+        if calls:
+            raise OutOfOrder(
+                f"{len(calls)} calls of the last reply have no results.",
+                remedy="Give them with results(); a call you will not run has the result that says so.",
+            )
+        self._give_up_waiting()
+        self._append(User(self._text(text)))
+
+    def results(self, results: Mapping[str, str | ToolResult]) -> None:
+        """Append the results of all calls of the last reply, by call id.
+
+        Raises:
+            OutOfOrder: A call has no result, or a result has no call.
+            PromptTooLong: They do not fit the context window; nothing was recorded.
+        """
+        calls = self.open_calls
+        if {call.id for call in calls} != set(results):
+            raise OutOfOrder(
+                f"the last reply made the calls {[call.id for call in calls]}, there are results for {list(results)}.",
+                remedy="Give one result for every call, all at once.",
+            )
+        self._append(ToolResults(tuple(self._result(call, results[call.id]) for call in calls)))
+
+    def note(self, text: str) -> None:
+        """Append a word of the harness; the next turn carries it."""
+        self.conversation.append(Note(self._text(text)))
+
+    def add_tools(self, tools: Tools) -> None:
+        """Append tools that arrived after the head was sent; those of a known name are passed over."""
+        new = {tool.name: tool for tool in tools.frozen() if tool.name not in self.tools}
+        if new:
+            self.conversation.append(ToolsAdded(tuple(tool.schema for tool in new.values())))
+            self.tools = {**self.tools, **new}
+
+    def reply(self, outcome: Outcome, tool_choice: ToolChoice) -> Parsed:
+        """Append what was sampled, and return its parts."""
+        data = self._card.tokenizer.decode(outcome.ids)
+        reply = Reply(data, outcome.finish, tool_choice, outcome.n_pending)
+        return self.parse(self.conversation.append(reply, data, outcome.ids))
+
+    def parse(self, node: Node) -> Parsed:
+        """Return the parts of the reply `node`."""
+        assert isinstance(node.event, Reply), "only replies are parsed"
+        return self.dialect.parse(node.event.data, node.index, self.schemas)
+
+    def fork(self, at: Node | None) -> "Recorder":
+        """Return a recorder of a fork of the conversation."""
+        return Recorder(self.conversation.fork(at), self.dialect, self._card, self.tools)
+
+    def _append(self, event: Event) -> None:
+        tip, tokenizer = self.conversation.tip, self._card.tokenizer
+        delta = self._renderer.extend(tip, event)
+        ids = tokenizer.encode(delta.data, delta.authored)
+        n_tokens = tip.n_tokens + len(ids)
+        if n_tokens >= self._card.n_context:
+            raise PromptTooLong(
+                f"this turn makes the prompt {n_tokens:,} tokens long, the window has {self._card.n_context:,}.",
+                remedy="Start a new conversation, or use a model with a larger window.",
+                n_tokens=n_tokens,
+                n_context=self._card.n_context,
+            )
+        last_id = int(self.conversation.ids[-1]) if tip.n_tokens else None
+        self.conversation.append(event, delta.data, ids, seam=tokenizer.seam(last_id, ids))
+
+    def _give_up_waiting(self) -> None:
+        """Close a turn that was never answered with an empty reply, so that the next one finds its place."""
+        if self.is_waiting:
+            n_pending = self.conversation.tip.n_tokens - self.conversation.n_promised
+            self.conversation.append(Reply(b"", "cancelled", ToolChoice.NONE, n_pending))
+
+    def _result(self, call: ToolCall, result: str | ToolResult) -> ToolResult:
+        if isinstance(result, str):
+            return ToolResult(call.id, call.name, self._text(result))
+        return replace(result, content=self._card.tokenizer.escape(result.content))
+
+    def _text(self, text: str) -> bytes:
+        return self._card.tokenizer.escape(text.encode("utf-8", errors="surrogateescape"))

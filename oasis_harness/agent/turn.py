@@ -1,0 +1,31 @@
+"""One turn as its caller sees it."""
+
+from dataclasses import dataclass
+
+from oasis_harness.engine import Finish, Reuse, Timing
+from oasis_harness.render import ToolCall
+
+__all__ = ["Turn", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a turn cost, in tokens."""
+
+    n_prompt: int
+    n_sampled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of the model, and the proof of its reuse."""
+
+    index: int
+    """Number of this turn in the session, from 1."""
+    text: str
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+    usage: Usage
+    reuse: Reuse
+    finish: Finish
+    timing: Timing

@@ -1,0 +1,122 @@
+"""Tool choice holds calls to their schema while they are sampled, and touches nothing else."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oasis_harness import Sampling, ToolChoice, Tools
+from oasis_harness.embedded.grammar import CallGate, grammar_tokenizer
+from oasis_harness.errors import ToolChoiceUnsupported
+from oasis_harness.tokens import Tokenizer, byte_tokenizer
+
+PLAIN = byte_tokenizer(["<|im_start|>", "<|im_end|>"])
+NATIVE = byte_tokenizer(["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>"])
+GRAMMARS = {id(tokenizer): grammar_tokenizer(tokenizer, len(tokenizer.pieces), 257) for tokenizer in (PLAIN, NATIVE)}
+
+
+def schemas() -> tuple[bytes, ...]:
+    tools = Tools()
+
+    @tools.add
+    def add(a: int, b: int = 0) -> int:
+        """Add."""
+        return a + b
+
+    @tools.add
+    def read_file(path: str) -> str:
+        """Read."""
+        return path
+
+    return tuple(tool.schema for tool in tools)
+
+
+def gate(choice: ToolChoice, tokenizer: Tokenizer = PLAIN, **options: Any) -> CallGate:
+    sampling = Sampling(
+        **{"tool_choice": choice, "tools": schemas(), "opener": "<tool_call>", "closer": "</tool_call>", **options}
+    )
+    return CallGate(sampling, tokenizer, GRAMMARS[id(tokenizer)])
+
+
+def sample(gate: CallGate, tokenizer: Tokenizer, seed: int, n: int = 400) -> bytes:
+    """Sample at random among what the gate allows."""
+    random = np.random.default_rng(seed)
+    ids: list[int] = []
+    while len(ids) < n and not gate.is_done:
+        logits = gate.mask(random.normal(size=len(tokenizer.pieces)).astype(np.float32))
+        ids.append(int(np.argmax(logits)))
+        gate.accept(ids[-1])
+    return tokenizer.decode(ids)
+
+
+def follow(gate: CallGate, tokenizer: Tokenizer, data: bytes) -> bool:
+    """Feed `data` token by token; return whether the gate would have allowed every token."""
+    for token in tokenizer.encode(data):
+        if not np.isfinite(gate.mask(np.zeros(len(tokenizer.pieces), dtype=np.float32))[token]):
+            return False
+        gate.accept(token)
+    return True
+
+
+@pytest.mark.parametrize("tokenizer", [PLAIN, NATIVE])
+@given(seed=st.integers(0, 10_000))
+def test_a_required_reply_is_one_valid_call(tokenizer: Tokenizer, seed: int) -> None:
+    """Whatever a model would like to say, it says a call: a known name, arguments that fit their schema."""
+    opened = gate(ToolChoice.REQUIRED, tokenizer)
+    reply = sample(opened, tokenizer, seed, n=3000).decode(errors="replace")
+    if not opened.is_done:  # a random string may run on; what is there is still a valid beginning
+        assert reply.startswith('<tool_call>{"name": ')
+        return
+    call = json.loads(reply.removeprefix("<tool_call>").removesuffix("</tool_call>"))
+    assert call["name"] in ("add", "read_file")
+    allowed = {"a", "b"} if call["name"] == "add" else {"path"}
+    assert set(call["arguments"]) <= allowed
+
+
+@pytest.mark.parametrize("tokenizer", [PLAIN, NATIVE])
+def test_auto_arms_when_a_call_is_opened_and_disarms_when_it_is_closed(tokenizer: Tokenizer) -> None:
+    """Text before, between and after calls is free; inside, only what fits."""
+    good = b'I look.\n<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call> and {"name": 5}'
+    assert follow(gate(ToolChoice.AUTO, tokenizer), tokenizer, good)
+    for bad in (b'<tool_call>{"name": "rm"', b'<tool_call>{"name": "add", "arguments": {"a": "x"', b"<tool_call>hello"):
+        assert not follow(gate(ToolChoice.AUTO, tokenizer), tokenizer, bad)
+
+
+def test_auto_allows_the_line_breaks_families_write_inside_the_marks() -> None:
+    """Qwen writes the call on a line of its own."""
+    data = b'<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>\n<tool_call>\n{"name": "read_file"'
+    assert follow(gate(ToolChoice.AUTO, NATIVE), NATIVE, data)
+
+
+def test_special_tokens_stay_free_outside_calls() -> None:
+    """Reasoning marks must work under every tool choice."""
+    for choice in (ToolChoice.AUTO, ToolChoice.NONE):
+        assert follow(gate(choice, NATIVE), NATIVE, b"<think>hm<|im_end|>")
+
+
+@pytest.mark.parametrize("tokenizer", [PLAIN, NATIVE])
+@given(seed=st.integers(0, 10_000))
+def test_none_never_opens_a_call(tokenizer: Tokenizer, seed: int) -> None:
+    """However much a model wants to: its best token is masked for as long as it completes the opener."""
+    closed = gate(ToolChoice.NONE, tokenizer)
+    wish = tokenizer.encode(b"<tool_call>" * 3)
+    random = np.random.default_rng(seed)
+    ids: list[int] = []
+    for token in wish:
+        logits = random.normal(size=len(tokenizer.pieces)).astype(np.float32)
+        logits[token] = 50.0
+        ids.append(int(np.argmax(closed.mask(logits))))
+        closed.accept(ids[-1])
+    assert b"<tool_call>" not in tokenizer.decode(ids)
+
+
+def test_required_without_tools_or_in_a_foreign_syntax_is_refused() -> None:
+    """The message names what is missing; `auto` simply runs free there."""
+    with pytest.raises(ToolChoiceUnsupported, match="0 tools"):
+        gate(ToolChoice.REQUIRED, tools=())
+    with pytest.raises(ToolChoiceUnsupported, match="required"):
+        gate(ToolChoice.REQUIRED, is_json=False)
+    assert follow(gate(ToolChoice.AUTO, is_json=False), PLAIN, b"<tool_call>anything")

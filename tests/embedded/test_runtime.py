@@ -1,0 +1,225 @@
+"""The engine keeps what it read, and says so truthfully, on every kind of cache."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oasis_harness import Sampling, Session
+from oasis_harness.embedded.runtime import MlxEngine
+from oasis_harness.embedded.steps import CountingModel, Trunk
+from oasis_harness.engine import Finish, Outcome, Piece, Prompt
+from oasis_harness.errors import EngineClosed, PromptTooLong, ReuseDeficit
+
+from .oracle import RecordingModel, cold_run
+
+
+def ask(engine: MlxEngine, key: str, ids: Sequence[int], max_tokens: int = 4) -> Outcome:
+    *_, last = engine.generate(Prompt(key, np.array(ids, dtype=np.uint32)), Sampling(max_tokens=max_tokens))
+    assert isinstance(last, Outcome)
+    return last
+
+
+def text(n: int, seed: int = 1) -> list[int]:
+    return [int(x) for x in np.random.default_rng(seed).integers(97, 122, n)]
+
+
+def test_reused_and_prefilled_add_up_to_what_was_presented(tiny_engine: MlxEngine) -> None:
+    """The second call reads only what the first did not."""
+    first = ask(tiny_engine, "sum", text(50))
+    assert (first.n_prefilled, first.n_presented, first.n_held) == (50, 50, 0)
+    grown = [*text(50), *first.ids, *text(7, seed=2)]
+    second = ask(tiny_engine, "sum", grown)
+    held = 50 + len(first.ids) - first.n_pending
+    assert second.n_held == second.n_matched == held
+    assert second.n_prefilled == len(grown) - held
+
+
+def test_a_reply_cut_by_length_leaves_one_token_pending(tiny_engine: MlxEngine) -> None:
+    """The last sampled token was never read; nothing else is missing."""
+    outcome = ask(tiny_engine, "length", text(20), max_tokens=3)
+    assert (outcome.finish, outcome.n_pending) in ((Finish.LENGTH, 1), (Finish.STOP, 0))
+
+
+def test_a_stop_token_is_never_read(llama: MlxEngine) -> None:
+    """A card whose stop ids are all ids stops at once: nothing is sampled, nothing is pending."""
+    loaded, stops = llama._loaded, frozenset(range(259))
+    llama._loaded = replace(loaded, card=replace(loaded.card, stop_ids=stops))
+    try:
+        outcome = ask(llama, "stop", text(20))
+    finally:
+        llama._loaded = loaded
+    assert (outcome.finish, outcome.ids, outcome.n_pending) == (Finish.STOP, (), 0)
+
+
+def test_the_same_prompt_again_reads_its_last_token(llama: MlxEngine) -> None:
+    """An exact hit is cut back by one: there is always a token to run, and the reply is the same."""
+    first = ask(llama, "exact", text(30))
+    again = ask(llama, "exact", text(30))
+    assert again.n_prefilled == 1
+    assert again.ids == first.ids
+
+
+class CancellingModel(CountingModel):
+    """Cancels the running call after its `n`-th slice."""
+
+    def __init__(self, engine: MlxEngine, n: int) -> None:
+        super().__init__(engine._loaded.model)
+        self._engine, self._n = engine, n
+
+    def read(self, trunk: Trunk, ids: Any) -> Any:
+        logits = super().read(trunk, ids)
+        self._n -= 1
+        if self._n == 0:
+            self._engine.cancel()
+        return logits
+
+
+@pytest.mark.parametrize("n_slices", [1, 2, 3, 4, 5, 6])
+def test_a_cancel_at_any_slice_loses_nothing(tiny_engine: MlxEngine, n_slices: int) -> None:
+    """Cancelled after any chunk or token, what was read is held, and the retry answers as if never cancelled."""
+    key, kept = f"cancel {n_slices}", tiny_engine._model
+    tiny_engine._model = CancellingModel(tiny_engine, n_slices)
+    try:
+        cancelled = ask(tiny_engine, key, text(60), max_tokens=50)
+    finally:
+        tiny_engine._model = kept
+    n_held = 60 + len(cancelled.ids) - cancelled.n_pending
+    assert n_held == [16, 32, 48, 59, 60, 61][n_slices - 1] or cancelled.finish is Finish.STOP
+    grown = [*text(60), *cancelled.ids, *text(3, seed=5)]
+    retry = ask(tiny_engine, key, grown)
+    assert (retry.n_matched, retry.n_prefilled) == (n_held, len(grown) - n_held)
+    assert retry.ids == ask(tiny_engine, f"cold {n_slices}", grown).ids
+
+
+def test_closing_the_steps_keeps_what_was_read(llama: MlxEngine) -> None:
+    """A consumer that walks away cancels; what was read is still held."""
+    steps = llama.generate(Prompt("close", np.array(text(40), dtype=np.uint32)), Sampling(max_tokens=200))
+    for step in steps:
+        if isinstance(step, Piece):
+            break
+    steps.close()  # type: ignore[attr-defined]  # the engine's iterator can be closed
+    assert ask(llama, "close", [*text(40), *text(5, seed=3)]).n_matched == 40
+
+
+def test_forks_continue_alternately_without_touching_each_other(tiny_engine: MlxEngine) -> None:
+    """Two branches of one trunk, grown in turns: each one's logits are those of a cold run in its own slices."""
+    recorder = RecordingModel(tiny_engine._loaded.model)
+    tiny_engine._model, kept = recorder, tiny_engine._model
+    try:
+        histories = {"trunk": text(40)}
+        grow(tiny_engine, histories, "trunk")
+        logs = {"trunk": recorder.slices[:], "branch": recorder.slices[:]}
+        held = len(tiny_engine._trunks["trunk"].ids)
+        tiny_engine.fork("trunk", "branch", held)
+        histories["branch"] = list(histories["trunk"])
+        for round_number in range(3):
+            for key in ("trunk", "branch"):
+                recorder.slices.clear()
+                histories[key] += text(5 + round_number, seed=len(key) + round_number)
+                grow(tiny_engine, histories, key)
+                logs[key] += recorder.slices
+        for key in logs:
+            cold = cold_run(tiny_engine, logs[key])
+            assert all(np.array_equal(warm, again) for (_, _, warm), again in zip(logs[key], cold, strict=True))
+    finally:
+        tiny_engine._model = kept
+
+
+def grow(engine: MlxEngine, histories: dict[str, list[int]], key: str) -> None:
+    outcome = ask(engine, key, histories[key])
+    assert outcome.n_matched == outcome.n_held
+    histories[key] += outcome.ids
+
+
+def test_a_changed_token_is_never_reused(tiny_engine: MlxEngine) -> None:
+    """The prompt's own prefix decides: from the changed token on everything is read again, or all of it."""
+    first = ask(tiny_engine, "changed", text(50))
+    changed = text(50)
+    changed[20] += 1
+    second = ask(tiny_engine, "changed", changed)
+    assert second.n_matched == 20
+    assert second.n_prefilled in (30, 50)
+    assert second.ids == ask(tiny_engine, "changed, cold", changed).ids
+    assert first.n_presented == 50
+
+
+def test_a_dropped_trunk_is_a_named_deficit(tiny_engine: MlxEngine) -> None:
+    """The real engine, made to forget: forgotten. One token too few: trimmed. One id changed: diverged, where."""
+    for spoil, cause in ((forget, "forgotten"), (trim, "trimmed"), (change, "diverged")):
+        with Session(tiny_engine, system="s", policy="raise", sampling=Sampling(max_tokens=3)) as session:
+            session.send("a first turn, long enough to matter")
+            spoil(tiny_engine, session._key)
+            with pytest.raises(ReuseDeficit) as error:
+                session.send("a second")
+            reuse = error.value.values["reuse"]
+            assert reuse.cause == cause
+            assert reuse.deficit > 0
+            assert (reuse.diverged_at == 7) is (cause == "diverged")
+            assert session.send("a third").reuse.deficit == 0
+
+
+def forget(engine: MlxEngine, key: str) -> None:
+    engine.forget(key)
+
+
+def trim(engine: MlxEngine, key: str) -> None:
+    trunk = engine._trunks[key]
+    engine._trunks[key] = engine._worker.run(lambda: engine._cut(trunk, len(trunk.ids) - 1))
+    if not len(engine._trunks[key].ids):  # a cache that cannot be trimmed is read again, one token short
+        ids = trunk.ids[:-1]
+        engine._worker.run(lambda: [engine._model.read(engine._trunks[key], ids)])
+
+
+def change(engine: MlxEngine, key: str) -> None:
+    ids = engine._trunks[key].ids.copy()
+    ids[7] ^= 1
+    engine._trunks[key].ids = ids
+
+
+def test_a_prompt_over_the_window_is_refused_with_numbers(llama: MlxEngine) -> None:
+    """Nothing is read, and the conversation's cache stays."""
+    ask(llama, "window", text(10))
+    with pytest.raises(PromptTooLong, match=r"4,096 tokens, the context window 4,096"):
+        ask(llama, "window", text(4096))
+    assert ask(llama, "window", text(12)).n_matched == 10
+
+
+def test_calls_from_several_threads_are_answered_one_after_another(llama: MlxEngine) -> None:
+    """All mlx work happens on one thread; callers may be on any."""
+    outcomes: list[Outcome] = []
+    threads = [
+        threading.Thread(target=lambda n=n: outcomes.append(ask(llama, f"thread {n}", text(20)))) for n in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({outcome.ids for outcome in outcomes}) == 1
+
+
+def test_a_closed_engine_says_so(tiny_folder: Path) -> None:
+    """A call after close is an error, and closing twice is none."""
+    engine = MlxEngine(tiny_folder)
+    engine.close()
+    engine.close()
+    with pytest.raises(EngineClosed):
+        ask(engine, "closed", text(3))
+
+
+def test_sampling_is_reproducible_and_its_seed_matters(llama: MlxEngine) -> None:
+    """The same seed gives the same reply; among several seeds some differ."""
+
+    def reply(seed: int) -> tuple[int, ...]:
+        prompt = Prompt(f"seed {seed}", np.array(text(20), dtype=np.uint32))
+        llama.forget(prompt.conversation)
+        *_, last = llama.generate(prompt, Sampling(max_tokens=8, temperature=1.5, seed=seed))
+        assert isinstance(last, Outcome)
+        return last.ids
+
+    assert reply(1) == reply(1)
+    assert len({reply(seed) for seed in range(4)}) > 1
