@@ -157,7 +157,7 @@ def transformers_costs(folder: Path) -> list[Cost]:
     from transformers import PreTrainedTokenizerFast
 
     settings = json.loads((folder / "tokenizer_config.json").read_bytes())
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # transformers types only a part of itself
         tokenizer_file=str(folder / "tokenizer.json"),
         chat_template=settings["chat_template"],
         bos_token=settings["bos_token"],
@@ -194,7 +194,7 @@ def row(name: str, costs: list[Cost]) -> str:
 
 def main() -> int:
     load_blas()
-    folder = pull_model(DEFAULT_MODEL, report=lambda line: print(line, file=sys.stderr))
+    folder = pull_model(DEFAULT_MODEL)
     with tempfile.TemporaryDirectory() as scratch:
         without, with_file, what = harness(folder, Path(scratch))
     whole = transformers_costs(folder)

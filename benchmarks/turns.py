@@ -23,7 +23,7 @@ SHOWN = (1, 2, 10, 20)
 
 def main() -> int:
     sampling = Sampling(max_tokens=100, tool_choice=ToolChoice.REQUIRED)
-    with tempfile.TemporaryDirectory() as scratch, open_engine(report=report) as engine:
+    with tempfile.TemporaryDirectory() as scratch, open_engine() as engine:
         tools = workspace_tools(scratch)
         session = Session(engine, system=SYSTEM, tools=tools, sampling=sampling, policy=Policy.RAISE)
         session.send(TASK)
@@ -39,10 +39,6 @@ def main() -> int:
     n_twice = sum(turn.reuse.deficit for turn in session.turns)
     print(f"\n{N_TURNS} prompts of {n_sent:,} tokens together: {n_read:,} were read, {n_twice:,} of them again.")
     return 1 if n_twice else 0
-
-
-def report(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def play(session: Session) -> Turn:

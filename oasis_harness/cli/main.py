@@ -100,8 +100,10 @@ def pull(model: Annotated[str, typer.Argument(help="A hub id, or the default mod
     """Fetch a model, so that it can be used offline."""
     from oasis_harness.embedded import load_blas, pull_model
 
+    from .views import TextView
+
     load_blas()
-    print(pull_model(model, report=lambda line: print(line, file=sys.stderr)))
+    print(pull_model(model, report=TextView().report))
 
 
 @models.command("path")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
@@ -23,8 +23,8 @@ _N_SHOWN = 12
 class View(Protocol):
     """What a run is shown through."""
 
-    def report(self, line: str) -> None:
-        """Show a step that takes long."""
+    def report(self, doing: str, share: float = 0.0) -> None:
+        """Show a step that takes long, and how much of it is done."""
 
     def started(self, session: Session, explanation: str) -> None:
         """Show what runs."""
@@ -57,11 +57,17 @@ class TextView:
     def __init__(self) -> None:
         self._out = Console(highlight=False, soft_wrap=True)
         self._error = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._bar: Bar | None = None
+        self._bar = _Bar(self._error)
         self._decoder = _utf8_decoder()
+        self._reported = ""
 
-    def report(self, line: str) -> None:
-        self._error.print(line, style="dim", markup=False)
+    def report(self, doing: str, share: float = 0.0) -> None:
+        if doing != self._reported:
+            self._bar.end()
+            self._error.print(doing, style="dim", markup=False)
+            self._reported = doing
+        if 0.0 < share < 1.0:
+            self._bar.show("fetched", share * 100, 100, "%")
 
     def started(self, session: Session, explanation: str) -> None:
         self.report(f"model {session.engine.card.name}, {len(session.tools)} tools")
@@ -73,9 +79,9 @@ class TextView:
 
     def show(self, event: AgentEvent) -> None:
         if isinstance(event, Progress):
-            self._show_progress(event)
+            self._bar.show("read", event.n_done, event.n_total, "tokens")
             return
-        self._end_bar()
+        self._bar.end()
         if isinstance(event, Piece):
             self._out.print(self._decoder.decode(event.data), end="", markup=False)
         elif isinstance(event, Turn):
@@ -101,33 +107,44 @@ class TextView:
         style = "red" if event.result.is_error else "green"
         self._out.print("\n".join(f"  │ {line}" for line in shown) or "  │", style=style, markup=False)
 
-    def _show_progress(self, event: Progress) -> None:
-        if not self._error.is_terminal or (self._bar is None and event.n_done == event.n_total):
-            return
-        if self._bar is None:
-            columns = (
-                TextColumn("reading"),
-                BarColumn(),
-                TextColumn("{task.completed:,.0f} of {task.total:,.0f} tokens"),
-            )
-            self._bar = Bar(*columns, TimeElapsedColumn(), console=self._error, transient=True)
-            self._bar.add_task("prefill", total=event.n_total)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=event.n_done)
-        if event.n_done == event.n_total:
-            self._end_bar()
 
-    def _end_bar(self) -> None:
+class _Bar:
+    """A progress bar on a terminal, and nothing elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar: Bar | None = None
+
+    def show(self, doing: str, n_done: float, n_total: float, unit: str) -> None:
+        if n_done >= n_total:
+            self.end()
+        elif self._console.is_terminal:
+            bar = self._bar or self._start(doing, n_total, unit)
+            bar.update(bar.task_ids[0], completed=n_done)
+
+    def end(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _start(self, doing: str, n_total: float, unit: str) -> Bar:
+        counts = TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit)
+        self._bar = Bar(TextColumn(doing), BarColumn(), counts, console=self._console, transient=True)
+        self._bar.add_task(doing, total=n_total)
+        self._bar.start()
+        return self._bar
 
 
 class JsonView:
     """One JSON object a line on stdout, each with a `type`; pieces are left to the turn they end in."""
 
-    def report(self, line: str) -> None:
-        print(line, file=sys.stderr)
+    def __init__(self) -> None:
+        self._reported = ""
+
+    def report(self, doing: str, share: float = 0.0) -> None:
+        if doing != self._reported:
+            print(doing, file=sys.stderr)
+            self._reported = doing
 
     def started(self, session: Session, explanation: str) -> None:
         _print(type="started", model=session.engine.card.name, tools=list(session.tools), explanation=explanation)

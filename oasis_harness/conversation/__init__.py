@@ -16,7 +16,8 @@ from .events import (
     ToolsAdded,
     User,
 )
-from .log import Conversation, Node, last_sent
+from .log import Conversation
+from .node import Node, last_sent
 from .store import ConversationFile, Recovery, load, save
 
 __all__ = [

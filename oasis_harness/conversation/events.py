@@ -36,13 +36,11 @@ def _to_json(data: bytes) -> str | dict[str, str]:
 
 
 def _from_json(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
     if isinstance(value, str):
         return value.encode("utf-8")
-    if isinstance(value, dict) and set(value) == {"base64"}:
+    if isinstance(value, dict) and set(value) == {"base64"} and isinstance(value["base64"], str):
         return base64.b64decode(value["base64"], validate=True)
-    raise ValueError(f"expected a string or {{'base64': ...}}, got {value!r}")
+    raise ValueError('expected a string or {"base64": "..."}')
 
 
 Text: TypeAlias = Annotated[bytes, PlainSerializer(_to_json), PlainValidator(_from_json)]
@@ -154,8 +152,21 @@ class Body:
     """How the ids meet those before them: `special`, canonical by construction; `plain`, kept as it is; or ``."""
 
     def to_json(self) -> bytes:
-        """Return the canonical JSON of this body, the bytes that are hashed and stored."""
-        return canonical_json(_ADAPTER.dump_python(self))
+        """Return the canonical JSON of this body, the bytes that are hashed and stored.
+
+        Raises:
+            ValueError: A value is not of the type its field declares.
+        """
+        return canonical_json(_ADAPTER.dump_python(self, warnings="error"))
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Body":
+        """Read a body back, types as they were written.
+
+        Raises:
+            ValueError: It is not the JSON of a body.
+        """
+        return _ADAPTER.validate_json(data, strict=True)
 
 
 _ADAPTER: TypeAdapter[Body] = TypeAdapter(Body)

@@ -1,94 +1,25 @@
-"""The append-only log: frozen nodes, chained by digest, and the handle that points at the newest one.
+"""The append-only log: a handle on the newest node of a chain, and the token ids of its epoch.
 
 A node knows its parent, so a fork is a second handle on a shared node and copies nothing. The token ids of an epoch
-lie in one growing buffer that forks share until one of them appends (as Go's slices do), so an append costs O(delta)
-and the whole prompt is a view.
+lie in one growing buffer, so an append costs O(delta) and the whole prompt is a view. Only the handle that made the
+buffer writes to it, past all that others see; a fork reads it too, and copies it before its own first append.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oasis_harness.canonical import digest
-from oasis_harness.errors import BrokenChain, OutOfOrder
+from oasis_harness.errors import BrokenChain
 
 from .epoch import Epoch
-from .events import Body, Compaction, Event, Head, Note, Reply, ToolResults, ToolsAdded
+from .events import Body, Compaction, Event, Head
+from .node import Node
 
-__all__ = ["Conversation", "Node", "Sink", "TokenIds", "last_sent"]
+__all__ = ["Conversation", "Sink", "TokenIds"]
 
 TokenIds: TypeAlias = NDArray[np.uint32]
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Node:
-    """One appended event with what was sent for it. Frozen; equality is identity of content (the digest)."""
-
-    parent: "Node | None"
-    body: Body
-    data: bytes
-    """The canonical JSON of `body`: what the digest covers, and what a file stores."""
-    digest: str
-    index: int
-    """Number of events before this one, over all epochs."""
-    epoch: int
-    """Number of compactions up to and including this node."""
-    n_tokens: int
-    """Tokens of the epoch up to and including this node."""
-    n_bytes: int
-    """Bytes of the epoch up to and including this node."""
-
-    @classmethod
-    def after(cls, parent: "Node | None", body: Body) -> "Node":
-        """Build the node that `body` makes after `parent`."""
-        data = body.to_json()
-        compacts = isinstance(body.event, Compaction)
-        before = None if compacts else parent
-        return cls(
-            parent=parent,
-            body=body,
-            data=data,
-            digest=digest(parent.digest.encode() if parent else b"", data),
-            index=parent.index + 1 if parent else 0,
-            epoch=(parent.epoch if parent else 0) + compacts,
-            n_tokens=len(body.ids) + (before.n_tokens if before else 0),
-            n_bytes=len(body.sent) + (before.n_bytes if before else 0),
-        )
-
-    @property
-    def event(self) -> Event:
-        """The fact."""
-        return self.body.event
-
-    @property
-    def sent(self) -> bytes:
-        """The bytes really sent for it."""
-        return self.body.sent
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """The token ids really sent for it."""
-        return self.body.ids
-
-    def __repr__(self) -> str:
-        return f"<{self.event.kind} #{self.index} {self.digest[:15]} {len(self.ids)} tokens>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def __copy__(self) -> "Node":
-        return self
-
-    def __deepcopy__(self, memo: object) -> "Node":
-        return self
-
-
 Sink: TypeAlias = Callable[[Node], None]
 
 
@@ -106,12 +37,12 @@ class Conversation:
 
     @classmethod
     def at(cls, tip: Node, *, sink: Sink | None = None) -> "Conversation":
-        """Return a handle on the log that ends at `tip`. O(tokens), once; `fork` shares instead."""
+        """Return a handle on the log that ends at `tip`. O(events), once; `fork` shares instead."""
         handle = cls.__new__(cls)
         handle._tip, handle._sink = tip, sink
         handle._ids = _TokenBuffer()
         for node in _epoch_nodes(tip):
-            handle._ids.append(node.ids)
+            handle._ids.write(node.n_tokens, node.ids)
         return handle
 
     @property
@@ -123,7 +54,7 @@ class Conversation:
     @property
     def ids(self) -> TokenIds:
         """The prompt: token ids of the epoch, shape (n_tokens,), a read-only view."""
-        return self._ids.view()
+        return self._ids.view(self.tip.n_tokens)
 
     @property
     def head(self) -> Head:
@@ -144,12 +75,7 @@ class Conversation:
     @property
     def n_promised(self) -> int:
         """Tokens an engine that answered the last reply holds: all that was sent and sampled, less what is pending."""
-        node: Node | None = self.tip
-        while node is not None and not isinstance(node.event, Reply):
-            if isinstance(node.event, Head | Compaction):
-                return 0
-            node = node.parent
-        return node.n_tokens - node.event.n_pending if node and isinstance(node.event, Reply) else 0
+        return self.tip.n_promised
 
     def __len__(self) -> int:
         return self.tip.index + 1
@@ -157,19 +83,26 @@ class Conversation:
     def __repr__(self) -> str:
         return f"<Conversation of {len(self)} events, {self.tip.n_tokens} tokens, tip {self.tip.digest[:15]}>"
 
+    def __copy__(self) -> "Conversation":
+        return self.fork()
+
+    def __deepcopy__(self, memo: object) -> "Conversation":
+        return self.fork()
+
     def append(self, event: Event, sent: bytes = b"", ids: tuple[int, ...] = (), *, seam: str = "") -> Node:
         """Append `event` with the bytes and ids really sent for it, and return its node. O(delta).
 
         Raises:
             OutOfOrder: The event cannot stand after the tip.
+            ValueError: Something in it would not be read back as it is, such as an id outside [0, 2**32).
         """
-        _refuse_out_of_order(self._tip, event)
         node = Node.after(self._tip, Body(event, sent, ids, seam))
+        _require_readable(node)
+        buffer = _TokenBuffer() if isinstance(event, Compaction) else self._ids
+        buffer.write(node.n_tokens, ids)
         if self._sink is not None:
             self._sink(node)
-        self._ids = _TokenBuffer() if isinstance(event, Compaction) else self._ids
-        self._ids.append(ids)
-        self._tip = node
+        self._tip, self._ids = node, buffer
         return node
 
     def fork(self, at: Node | None = None) -> "Conversation":
@@ -178,12 +111,12 @@ class Conversation:
         Raises:
             ValueError: `at` is not a node of this conversation.
         """
-        handle = type(self).__new__(type(self))
-        handle._sink = None
-        handle._tip = tip = self.tip if at is None else self._own(at)
+        tip = self.tip if at is None else self._own(at)
         if tip.epoch != self.tip.epoch:
             return type(self).at(tip)
-        handle._ids = self._ids.shared(tip.n_tokens)
+        handle = type(self).__new__(type(self))
+        handle._tip, handle._sink = tip, None
+        handle._ids = self._ids.shared()
         return handle
 
     def nodes(self) -> Iterator[Node]:
@@ -191,17 +124,17 @@ class Conversation:
         return iter(_chain(self.tip))
 
     def verify(self) -> None:
-        """Recompute every digest from the events themselves.
+        """Recompute every node from the events themselves.
 
         Raises:
-            BrokenChain: A node's digest is not that of its content and parent.
+            BrokenChain: A node is not what its content and the nodes before it make it.
         """
         parent: Node | None = None
         for node in self.nodes():
-            again = Node.after(parent, node.body).digest
-            if again != node.digest or node.parent is not parent:
+            fault = node.fault(parent)
+            if fault:
                 raise BrokenChain(
-                    f"event {node.index} ({node.event.kind}) has digest {node.digest}, its content gives {again}.",
+                    f"event {node.index} ({node.event.kind}): {fault}.",
                     remedy="The log was changed outside this package; go back to a copy that verifies.",
                     index=node.index,
                 )
@@ -211,45 +144,36 @@ class Conversation:
         node: Node | None = self.tip
         while node is not None and node.index > at.index:
             node = node.parent
-        if node != at:
+        if node is None or node != at:
             raise ValueError(f"{at!r} is not a node of {self!r}")
-        return at
+        return node
 
 
-@dataclass(slots=True)
 class _TokenBuffer:
-    """A growing array of ids that several handles may share; whoever appends past the end of the others copies."""
+    """A growing array of ids. What lies before the tip of any handle is never written again."""
 
-    store: "_Store" = field(default_factory=lambda: _Store())
-    length: int = 0
+    __slots__ = ("_array", "_is_shared")
 
-    def append(self, ids: tuple[int, ...]) -> None:
-        if self.store.used != self.length:
-            self.store = _Store(self.store.array[: self.length].copy(), self.length)
-        self.store.reserve(self.length + len(ids))
-        self.store.array[self.length : self.length + len(ids)] = ids
-        self.length += len(ids)
-        self.store.used = self.length
+    def __init__(self, array: TokenIds | None = None) -> None:
+        self._array = np.empty(256, dtype=np.uint32) if array is None else array
+        self._is_shared = array is not None
 
-    def shared(self, length: int) -> "_TokenBuffer":
-        return _TokenBuffer(self.store, length)
+    def write(self, end: int, ids: tuple[int, ...]) -> None:
+        """Write `ids` so that they end at `end`."""
+        start = end - len(ids)
+        if ids and (self._is_shared or end > len(self._array)):
+            grown = np.empty(max(256, 2 * end), dtype=np.uint32)
+            grown[:start] = self._array[:start]
+            self._array, self._is_shared = grown, False
+        self._array[start:end] = ids
 
-    def view(self) -> TokenIds:
-        view = self.store.array[: self.length]
+    def shared(self) -> "_TokenBuffer":
+        return _TokenBuffer(self._array)
+
+    def view(self, n_tokens: int) -> TokenIds:
+        view = self._array[:n_tokens]
         view.flags.writeable = False
         return view
-
-
-@dataclass(slots=True)
-class _Store:
-    array: TokenIds = field(default_factory=lambda: np.empty(256, dtype=np.uint32))
-    used: int = 0
-
-    def reserve(self, n: int) -> None:
-        if n > len(self.array):
-            grown = np.empty(max(n, 2 * len(self.array)), dtype=np.uint32)
-            grown[: self.used] = self.array[: self.used]
-            self.array = grown
 
 
 def _chain(tip: Node) -> list[Node]:
@@ -266,34 +190,7 @@ def _epoch_nodes(tip: Node) -> list[Node]:
     return [node for node in _chain(tip) if node.epoch == tip.epoch]
 
 
-def _refuse_out_of_order(tip: Node | None, event: Event) -> None:
-    reason = _out_of_order(tip, event)
-    if reason:
-        raise OutOfOrder(
-            f"a {event.kind} event cannot follow {tip!r}: {reason}.",
-            remedy="Append in the order head, user, reply, then results or the next user turn.",
-            event=event.kind,
-        )
-
-
-def _out_of_order(tip: Node | None, event: Event) -> str:
-    if tip is None:
-        return "" if isinstance(event, Head) else "a conversation starts with its head"
-    if isinstance(event, Head):
-        return "the head is sent once"
-    if isinstance(event, Compaction):
-        return "" if event.old_tip == tip.digest else "it cites another tip than the one it replaces"
-    if isinstance(event, Reply):
-        asked = last_sent(tip)
-        return "" if asked.sent and not isinstance(asked.event, Reply) else "nothing was asked"
-    if isinstance(event, ToolResults):
-        return "" if isinstance(last_sent(tip).event, Reply) else "no reply made a call"
-    return ""
-
-
-def last_sent(tip: Node) -> Node:
-    """Return the last node that spoke, passing over notes and added tools, which the next turn carries."""
-    node = tip
-    while isinstance(node.event, Note | ToolsAdded) and node.parent is not None:
-        node = node.parent
-    return node
+def _require_readable(node: Node) -> None:
+    """Refuse what would be written but not read back the same, such as an id that is no 32-bit number."""
+    if Body.from_json(node.data) != node.body:
+        raise ValueError(f"{node!r} would not be read back as it is: text must be bytes, and ids ints.")

@@ -4,11 +4,12 @@
 
 A line reaches the operating system in one write, so a killed process loses at most the line it was writing. Such a
 torn last line is put aside in `<name>.torn` and reported; a line that is whole but wrong is refused by number. One
-writer at a time: the file is locked (flock) while it is open.
+writer at a time: the file is locked (flock) while it is open. Only its owner can read it (mode 0600).
 """
 
 import fcntl
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,9 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 from oasis_harness.errors import BrokenChain, ConversationLocked, OutOfOrder
 
 from .events import Body
-from .log import Conversation, Node
+from .log import Conversation
+from .node import Node
 
 __all__ = ["ConversationFile", "Recovery", "load", "save"]
+
+_OPENING = b'{"digest":"sha256:'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +43,20 @@ class ConversationFile:
     """An open, locked conversation file; pass its `append` to a conversation as sink.
 
     Raises:
-        ConversationLocked: Another process has it open for writing.
+        ConversationLocked: It is open for writing elsewhere.
         BrokenChain: A line is damaged other than by a torn end.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.tip: Node | None = None
+        """The last node written."""
+        self.recovery: Recovery | None = None
+        """What was done about a torn last line when the file was opened."""
+        self._n_bytes = 0
+        self._file = _open_locked(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
-            self._lock()
-            self.tip, self.recovery = self._read()
+            self._read()
         except BaseException:
             os.close(self._file)
             raise
@@ -58,6 +66,7 @@ class ConversationFile:
 
         Raises:
             OutOfOrder: The node does not follow the last line.
+            BrokenChain: Another program changed, replaced or deleted the file.
             OSError: The disk is full or gone; the file is cut back to its last whole line.
         """
         if node.parent != self.tip:
@@ -65,13 +74,14 @@ class ConversationFile:
                 f"{node!r} does not follow the last line of {self.path.name} ({self.tip!r}).",
                 remedy="Write each conversation to a file of its own; save() a fork under a new name.",
             )
-        end = os.fstat(self._file).st_size
+        self._require_untouched()
+        line = _line(node)
         try:
-            _write_all(self._file, _line(node))
-        except OSError:
-            os.ftruncate(self._file, end)
+            _write_all(self._file, line)
+            self.tip, self._n_bytes = node, self._n_bytes + len(line)
+        except BaseException:  # an interrupt too: what the caller was not told of must not stay
+            os.ftruncate(self._file, self._n_bytes)
             raise
-        self.tip = node
 
     def close(self) -> None:
         """Close the file and release its lock. Idempotent."""
@@ -85,50 +95,34 @@ class ConversationFile:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConversationLocked(
-                f"{self.path} is being written by another process.",
-                remedy="Wait for it to end, or load() a copy of the file.",
-                path=self.path,
-            ) from None
-
-    def _read(self) -> tuple[Node | None, Recovery | None]:
+    def _read(self) -> None:
         data = self.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        tip = read_nodes(data[:whole], str(self.path))
-        if whole == len(data):
-            return tip, None
-        return tip, self._put_aside(data, whole)
+        self._n_bytes = _whole(data, self.path)
+        self.tip = _nodes(data[: self._n_bytes], self.path)
+        if self._n_bytes < len(data):
+            self.recovery = self._put_aside(data)
 
-    def _put_aside(self, data: bytes, whole: int) -> Recovery:
+    def _put_aside(self, data: bytes) -> Recovery:
+        torn = data[self._n_bytes :]
         aside = self.path.with_name(self.path.name + ".torn")
-        with aside.open("ab") as file:
-            file.write(data[whole:] + b"\n")
-        os.ftruncate(self._file, whole)
-        return Recovery(line=data.count(b"\n") + 1, n_bytes=len(data) - whole, aside=aside)
-
-
-def read_nodes(data: bytes, name: str) -> Node | None:
-    """Rebuild the chain in `data` (whole lines) and return its last node.
-
-    Raises:
-        BrokenChain: A line that is not JSON, not an event, or whose digest does not match; the message has its number.
-    """
-    tip: Node | None = None
-    for number, line in enumerate(data.splitlines(), start=1):
+        file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            tip = _node(line, tip)
-        except ValueError as error:
+            _write_all(file, torn + b"\n")
+        finally:
+            os.close(file)
+        os.ftruncate(self._file, self._n_bytes)
+        return Recovery(line=data.count(b"\n") + 1, n_bytes=len(torn), aside=aside)
+
+    def _require_untouched(self) -> None:
+        if self._file < 0:
+            raise ValueError(f"{self.path} is closed.")
+        state = os.fstat(self._file)
+        if state.st_nlink == 0 or state.st_size != self._n_bytes:
             raise BrokenChain(
-                f"{name}, line {number}: {_reason(error)}.",
-                remedy="The file was changed or damaged; go back to a copy, or keep the lines before it.",
-                path=name,
-                line=number,
-            ) from None
-    return tip
+                f"{self.path} was changed, replaced or deleted by another program while it was open.",
+                remedy="Nothing is lost yet: save() the conversation under a new name.",
+                path=self.path,
+            )
 
 
 def load(path: Path | str) -> Conversation:
@@ -138,8 +132,9 @@ def load(path: Path | str) -> Conversation:
         FileNotFoundError: There is no such file.
         BrokenChain: A damaged line, or a file without a head.
     """
-    data = Path(path).read_bytes()
-    tip = read_nodes(data[: data.rfind(b"\n") + 1], str(path))
+    path = Path(path)
+    data = path.read_bytes()
+    tip = _nodes(data[: _whole(data, path)], path)
     if tip is None:
         raise BrokenChain(
             f"{path} holds no event.", remedy="Name a conversation file written by this package.", path=path
@@ -148,18 +143,26 @@ def load(path: Path | str) -> Conversation:
 
 
 def save(conversation: Conversation, path: Path | str) -> None:
-    """Write the whole conversation to `path`, all of it or nothing."""
+    """Write the whole conversation to `path`, all of it or nothing.
+
+    Raises:
+        ConversationLocked: A conversation is being written there.
+    """
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    held = _open_locked(path, os.O_RDONLY) if path.exists() else -1
+    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with part.open("wb") as file:
-            for node in conversation.nodes():
-                file.write(_line(node))
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(_line(node) for node in conversation.nodes())
             file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+            os.fsync(descriptor)
+        Path(part).replace(path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
     finally:
-        part.unlink(missing_ok=True)
+        if held >= 0:
+            os.close(held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +178,67 @@ def _line(node: Node) -> bytes:
     return b'{"digest":"' + node.digest.encode() + b'","body":' + node.data + b"}\n"
 
 
+def _whole(data: bytes, path: Path) -> int:
+    """Return how many bytes of `data` are whole lines; what follows must be the beginning of one."""
+    n_bytes = data.rfind(b"\n") + 1
+    tail = data[n_bytes:][: len(_OPENING)]
+    if not _OPENING.startswith(tail):
+        raise _broken(path, data.count(b"\n") + 1, "it is not the beginning of an event")
+    return n_bytes
+
+
+def _nodes(data: bytes, path: Path) -> Node | None:
+    """Rebuild the chain in `data` (whole lines) and return its last node."""
+    tip: Node | None = None
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        try:
+            tip = _node(line, tip)
+        except (ValueError, OutOfOrder) as error:
+            raise _broken(path, number, _reason(error)) from None
+    return tip
+
+
 def _node(line: bytes, parent: Node | None) -> Node:
     stored = _LINE.validate_json(line, strict=True)
     node = Node.after(parent, stored.body)
     if node.digest != stored.digest:
         raise ValueError(f"the digest is {stored.digest}, the content gives {node.digest}")
+    if _line(node) != line + b"\n":
+        raise ValueError("it says more than was written")  # other spacing or escapes, another key, one key twice
     return node
 
 
-def _reason(error: ValueError) -> str:
+def _broken(path: Path, number: int, reason: str) -> BrokenChain:
+    return BrokenChain(
+        f"{path}, line {number}: {reason}.",
+        remedy="The file was changed or damaged; go back to a copy, or keep the lines before it.",
+        path=path,
+        line=number,
+    )
+
+
+def _reason(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the line"
     return f"{where}: {first['msg']}"
+
+
+def _open_locked(path: Path, flags: int) -> int:
+    file = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise ConversationLocked(
+            f"{path} is open for writing elsewhere.",
+            remedy="Wait until it is closed, load() a copy, or save() under another name.",
+            path=path,
+        ) from None
+    return file
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 
-def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda line: None) -> "MlxEngine":
+def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda doing, share: None) -> "MlxEngine":
     """Load `model` (a folder, a hub id, or the default model's name), fetching it when it is not here.
 
-    `report` gets one line for every step that takes long.
+    `report` hears of every step that takes long: what, and how much of it is done.
 
     Raises:
         ModelNotFound: There is no such model, or no way to fetch it.
@@ -44,4 +44,6 @@ def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda li
         raise MissingExtra(
             f"the embedded engine needs {error.name}.", remedy="Install it with `pip install 'oasis-harness[mlx]'`."
         ) from error
-    return MlxEngine(pull_model(str(model), report=report), name=Path(model).name)
+    folder = pull_model(str(model), report=report)
+    report(f"loading {Path(model).name}", 0.0)
+    return MlxEngine(folder, name=Path(model).name)

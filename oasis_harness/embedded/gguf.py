@@ -70,12 +70,17 @@ def _config(metadata: dict[str, Any], weights: dict[str, mx.array]) -> dict[str,
         "eos_token_id": _number(metadata, "tokenizer.ggml.eos_token_id"),
         "tie_word_embeddings": "output.weight" not in weights,
     }
-    scales = weights.get("token_embd.scales")
-    if scales is not None:
-        group_size = config["hidden_size"] // scales.shape[1]
-        bits = 32 * weights["token_embd.weight"].shape[1] // config["hidden_size"]
-        config["quantization"] = {"group_size": group_size, "bits": bits}
+    if "blk.0.attn_q.scales" in weights:
+        embedding = {"model.embed_tokens": _quantisation(weights, "token_embd")}
+        config["quantization"] = _quantisation(weights, "blk.0.attn_q") | embedding
     return config
+
+
+def _quantisation(weights: dict[str, mx.array], name: str) -> dict[str, int]:
+    """Return MLX's words for how a matrix with rows of `hidden_size` is packed."""
+    n_packed, n_groups = weights[f"{name}.weight"].shape[1], weights[f"{name}.scales"].shape[1]
+    group_size = 32  # of Q4_0, Q4_1 and Q8_0 alike
+    return {"group_size": group_size, "bits": 32 * n_packed // (n_groups * group_size)}
 
 
 def _renamed(name: str, array: mx.array, config: dict[str, Any]) -> tuple[str, mx.array]:

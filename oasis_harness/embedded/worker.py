@@ -1,58 +1,46 @@
-"""The one thread that touches mlx.
+"""The one thread of a process that touches mlx.
 
-MLX streams and lazy graphs belong to the thread that made them, so loading, converting and evaluating all happen here.
-Callers hand over functions and get results or exceptions back.
+MLX streams and lazy graphs belong to the thread that made them, so loading, converting and evaluating all happen here,
+for every engine. The thread is never ended: MLX keeps compiled Python functions in thread-local storage, and its
+destructor aborts the process when it meets an interpreter that is shutting down (seen with mlx 0.32.4).
 """
 
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import cache
 from typing import Any, TypeVar
 
-from oasis_harness.errors import EngineClosed
-
-__all__ = ["Worker"]
+__all__ = ["run", "submit"]
 
 T = TypeVar("T")
 
 
-class Worker:
-    """A daemon thread that runs one function after another."""
+def submit(job: Callable[[], T]) -> "Future[T]":
+    """Queue `job` for the thread and return its future."""
+    future: Future[T] = Future()
+    _jobs().put((future, job))
+    return future
 
-    def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
 
-    def submit(self, job: Callable[[], T]) -> "Future[T]":
-        """Queue `job` and return its future.
+def run(job: Callable[[], T]) -> T:
+    """Run `job` on the thread and return its result, or raise what it raised. Not to be called from the thread."""
+    return submit(job).result()
 
-        Raises:
-            EngineClosed: The worker was closed.
-        """
-        if self._closed:
-            raise EngineClosed("the engine is closed.", remedy="Open another one.")
-        future: Future[T] = Future()
-        self._jobs.put((future, job))
-        return future
 
-    def run(self, job: Callable[[], T]) -> T:
-        """Run `job` on the thread and return its result, or raise what it raised."""
-        return self.submit(job).result()
+@cache
+def _jobs() -> "queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]]":
+    jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+    threading.Thread(target=_work, args=(jobs,), name="oasis-mlx", daemon=True).start()
+    return jobs
 
-    def close(self) -> None:
-        """Finish the queued jobs and end the thread. Idempotent."""
-        if not self._closed:
-            self._closed = True
-            self._jobs.put(None)
-            self._thread.join()
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            future, function = job
-            try:
-                future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - it is raised again where result() is called
-                future.set_exception(error)
+def _work(jobs: "queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]]") -> None:
+    while True:
+        future, job = jobs.get()
+        try:
+            future.set_result(job())
+        except BaseException as error:  # noqa: BLE001 - it is raised again where result() is called
+            future.set_exception(error)
+        del future, job  # or an idle thread would keep the last engine alive

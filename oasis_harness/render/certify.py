@@ -7,36 +7,30 @@ tells little, while a render of a unique string tells exactly where that string 
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 
+from .base import AFTER_TEXT, SENTINEL, text_base, unsupported
+from .calls import CallForm, certify_calls
+from .parse import JSON_CALLS, CallSyntax
+from .provenance import is_verbatim
 from .template import Message, Template
 
-__all__ = ["SENTINEL", "Base", "Certificate", "call_message", "certify", "text_message"]
+__all__ = ["Certificate", "certify"]
 
-SENTINEL = "oasisSENTINEL0f9d1b"
-"""Stands for what the model said, in the base a delta is rendered on. Letters and digits: no template escapes it."""
-
-_USER, _RESULT, _SYSTEM = "oasisUSER5c27", "oasisRESULT81e4", "oasisSYSTEM3a60"
+_WORD = "oasisUSER5c27"
+_USER = _WORD + " \"a\" 'b' <i>&amp;</i> \\n {{ x }} é\n\n  two"
+"""What a person may type; a template that changes any of it is not used."""
+_SYSTEM = _USER.replace("USER", "SYSTEM")
 _TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "oasis_probe",
         "description": "Probe.",
-        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "parameters": {"type": "object", "properties": {"oasis": {"type": "string"}}, "required": ["oasis"]},
     },
 }
-
-
-class Base(StrEnum):
-    """What must stand before new messages so that the template writes the delta as history wants it."""
-
-    TEXT = "text"
-    """Any answer."""
-    CALL = "call"
-    """The same call, with the sentinel as its last argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,170 +42,105 @@ class Certificate:
     """Prints a system message."""
     has_tools: bool
     """Prints the tools it is given."""
-    has_tool_role: bool
-    """Prints messages of role `tool`."""
-    result_base: Base
-    """What tool results are rendered after."""
-    arguments_as_text: bool
-    """Wants a call's arguments as a JSON string rather than an object."""
+    calls: CallForm | None
+    """How it writes calls and results; None where it does not, or in a syntax that nobody here can read."""
     generation_prompt: str
     """What opens a reply after a user turn."""
     closer: str
-    """What ends an answer in history, up to where a user turn begins its own bytes."""
-    call_closer: str
-    """What ends a call in history, after the call's own last mark."""
+    """What ends an answer in history; empty where nothing does, or where it depends on what follows."""
     uses_date: bool
+    """Asks for the date somewhere."""
 
 
-def certify(template: Template, call_end: str = "") -> Certificate:
+def certify(template: Template, syntax: CallSyntax | None = None, *, stops: Sequence[str] = ()) -> Certificate:
     """Try `template` and say how it can be driven append-only.
 
-    `call_end` is the mark that ends a call in the model's own syntax, where it has one.
+    `syntax` is how the model itself writes calls, where that is known; `stops` are the texts of its stop tokens, which
+    tell where a call ends when its syntax has no mark for that.
 
     Raises:
         UnsupportedTemplate: It cannot; the message names the first reason.
     """
-    uses_date = _uses_date(template)
+    uses_date = "strftime_now" in template.source
     if uses_date and template.date is None:
         template = template.at(datetime.date(2000, 1, 1))
-    user_turn = _user_turn(template)
-    closer = _common_start(_after(SENTINEL, template.render([_dummy(), text_message(SENTINEL)])), user_turn)
-    has_tools = _prints(template, [_user()], _TOOL["function"]["name"], tools=[_TOOL])
-    base, as_text = _result_base(template) if has_tools else (Base.TEXT, False)
+    generation_prompt = _generation_prompt(template)
+    closer = _closer(template, _user_turn(template))
+    tool_prompt = _render_or_nothing(template, [_user()], tools=[_TOOL])
+    has_tools = _TOOL["function"]["name"] in tool_prompt
     return Certificate(
         digest=template.digest,
-        has_system=_prints(template, [{"role": "system", "content": _SYSTEM}, _user()], _SYSTEM),
+        has_system=_prints_system(template),
         has_tools=has_tools,
-        has_tool_role=has_tools and _prints(template, _called(base, as_text), _RESULT, tools=[_TOOL]),
-        result_base=base,
-        arguments_as_text=as_text,
-        generation_prompt=_generation_prompt(template),
+        calls=_calls(template, syntax, closer, stops, tool_prompt) if has_tools else None,
+        generation_prompt=generation_prompt,
         closer=closer,
-        call_closer=_call_closer(template, as_text, call_end, closer) if base is Base.CALL else closer,
         uses_date=uses_date,
     )
-
-
-def text_message(content: str) -> Message:
-    """Return an assistant message that answered with `content`."""
-    return {"role": "assistant", "content": content}
-
-
-def call_message(calls: Sequence[tuple[str, str, Any]]) -> Message:
-    """Return an assistant message that made `calls`: (id, name, arguments) each."""
-    return {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [
-            {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for call_id, name, arguments in calls
-        ],
-    }
 
 
 def _user(content: str = _USER) -> Message:
     return {"role": "user", "content": content}
 
 
-def _dummy() -> Message:
-    return _user("dummy")
+def _generation_prompt(template: Template) -> str:
+    try:
+        opened = template.render([_user()], generation_prompt=True)
+    except TemplateFailed as error:
+        raise unsupported(f"it refuses a single user turn ({error.values['reason']})") from None
+    if not is_verbatim(_USER, opened):
+        raise unsupported("it changes or drops what a user types")
+    closed = _render_or_nothing(template, [_user()], generation_prompt=False)
+    return opened[len(closed) :] if opened.startswith(closed) else opened.rpartition(_USER)[2]
 
 
 def _user_turn(template: Template) -> str:
     """Return the delta of a user turn after an answer, having proved that it can be found and depends on nothing."""
+    histories = (text_base(), [*text_base(user="another?\n", said="One."), *text_base(said=f"Two. {SENTINEL}")])
     deltas = []
-    for dummy, sentinel in (("dummy", SENTINEL), ("another dummy?\n", f"Answer. {SENTINEL}")):
+    for history in histories:
         try:
-            text = template.render([_user(dummy), text_message(sentinel), _user()], generation_prompt=True)
+            text = template.render([*history, _user()], generation_prompt=True)
         except TemplateFailed as error:
-            raise _unsupported(f"it refuses a second user turn ({error.values['reason']})") from None
-        if text.count(SENTINEL) != 1 or text.count(_USER) != 1:
-            raise _unsupported("it does not print an answer and the next user turn once each")
-        deltas.append(_after(SENTINEL, text))
-    if deltas[0] != deltas[1] or _USER not in deltas[0]:
-        raise _unsupported("what it writes for a user turn depends on the turns before")
+            raise unsupported(f"it refuses a second user turn ({error.values['reason']})") from None
+        if text.count(SENTINEL) != 1 or text.count(_WORD) != 1:
+            raise unsupported("it does not print an answer and the next user turn once each")
+        deltas.append(AFTER_TEXT.split(text)[1])
+    if deltas[0] != deltas[1] or _WORD not in deltas[0]:
+        raise unsupported("what it writes for a user turn depends on the turns before")
     return deltas[0]
 
 
-def _result_base(template: Template) -> tuple[Base, bool]:
-    """Return how results follow a call: after the same call where the template prints calls, else after any text."""
-    for as_text in (False, True):
-        try:
-            text = template.render(_called(Base.CALL, as_text)[:2], tools=[_TOOL])
-        except TemplateFailed:
-            continue
-        if text.count(SENTINEL) == 1:
-            return Base.CALL, as_text
-        if SENTINEL not in text:
-            return Base.TEXT, False
-    return Base.TEXT, False
+def _closer(template: Template, user_turn: str) -> str:
+    alone = _render_or_nothing(template, text_base(), generation_prompt=False)
+    closer = alone.partition(SENTINEL)[2]
+    return closer if user_turn.startswith(closer) else ""
 
 
-def _called(base: Base, as_text: bool) -> list[Message]:
-    """Return a conversation in which a call was made and answered."""
-    call = call_message([_probe_call(as_text)]) if base is Base.CALL else text_message(SENTINEL)
-    return [_dummy(), call, {"role": "tool", "tool_call_id": "c00000000", "name": "oasis_probe", "content": _RESULT}]
+def _prints_system(template: Template) -> bool:
+    text = _render_or_nothing(template, [{"role": "system", "content": _SYSTEM}, _user()])
+    return is_verbatim(_SYSTEM, text) and is_verbatim(_USER, text)
 
 
-def _call_closer(template: Template, as_text: bool, call_end: str, closer: str) -> str:
-    """Return what the template writes after a call, having proved that a result changes nothing before it."""
-    alone = _after(SENTINEL, template.render(_called(Base.CALL, as_text)[:2]))
-    if call_end and call_end in alone:
-        found = alone[alone.rindex(call_end) + len(call_end) :]
-    elif alone.endswith(closer):
-        found = closer
-    else:
-        raise _unsupported("where a call ends in its history cannot be told")
+def _calls(
+    template: Template, syntax: CallSyntax | None, closer: str, stops: Sequence[str], tool_prompt: str
+) -> CallForm | None:
+    """Return how calls are written in the model's own syntax, or in the plain one if the template speaks of that."""
+    if syntax is not None:
+        return certify_calls(template, syntax, closer, stops)
+    if JSON_CALLS.opener not in tool_prompt:
+        return None
     try:
-        answered = _after(SENTINEL, template.render(_called(Base.CALL, as_text), generation_prompt=True))
-    except TemplateFailed:
-        return found
-    if not answered.startswith(alone.removesuffix(found)):
-        raise _unsupported("what it writes for a call depends on whether a result follows")
-    return found
+        form = certify_calls(template, JSON_CALLS, closer, stops)
+    except UnsupportedTemplate:
+        return None
+    return form if form.is_json else None
 
 
-def _probe_call(as_text: bool) -> tuple[str, str, Any]:
-    return ("c00000000", "oasis_probe", '{"text": "' + SENTINEL + '"}' if as_text else {"text": SENTINEL})
-
-
-def _generation_prompt(template: Template) -> str:
-    opened = template.render([_user()], generation_prompt=True)
-    closed = template.render([_user()])
-    return opened[len(closed) :] if opened.startswith(closed) else _after(_USER, opened)
-
-
-def _prints(template: Template, messages: Sequence[Message], text: str, *, tools: Sequence[Any] = ()) -> bool:
+def _render_or_nothing(
+    template: Template, messages: Sequence[Message], *, tools: Sequence[Any] = (), generation_prompt: bool = True
+) -> str:
     try:
-        return text in template.render(messages, tools=tools, generation_prompt=True)
+        return template.render(messages, tools=tools, generation_prompt=generation_prompt)
     except TemplateFailed:
-        return False
-
-
-def _uses_date(template: Template) -> bool:
-    """Say whether two days render differently; day, month, year and weekday all differ between them."""
-    days = (datetime.date(2001, 2, 3), datetime.date(2014, 11, 26))
-    texts = set()
-    for day in days:
-        try:
-            texts.add(template.at(day).render([_user()], tools=[_TOOL], generation_prompt=True))
-        except TemplateFailed as error:
-            raise _unsupported(f"it refuses a single user turn ({error.values['reason']})") from None
-    return len(texts) > 1
-
-
-def _after(mark: str, text: str) -> str:
-    return text[text.index(mark) + len(mark) :]
-
-
-def _common_start(one: str, other: str) -> str:
-    n = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:n]
-
-
-def _unsupported(reason: str) -> UnsupportedTemplate:
-    return UnsupportedTemplate(
-        f"this chat template cannot be driven append-only: {reason}.",
-        remedy="Use another model, or another template for it.",
-        reason=reason,
-    )
+        return ""

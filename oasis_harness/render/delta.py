@@ -1,23 +1,21 @@
 """The bytes an event adds, found by the sentinel cut.
 
-Render `[user, L] + new` with the generation prompt, where L says one unique word, and keep what follows that word: the
-closer of the last reply as history wants it, the new messages, and the opener of the next reply. The cost is that of
-the new messages, whatever the length of the conversation. After a call, L is the same call with the word as its last
-argument, and what the template writes to end the call itself is the model's own and cut off too.
+Render `[user, L] + new` with the generation prompt, where L says one unique word, and keep what follows L's own text:
+the closer of the last reply as history wants it, the new messages, and the opener of the next reply. The cost is that
+of the new messages, whatever the length of the conversation and of what the model said.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded, last_sent
+from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded
 from oasis_harness.errors import UnsupportedTemplate
 
-from .certify import SENTINEL, Base, call_message, text_message
-from .dialect import Dialect, added_tools_text
-from .parse import ToolCall
-from .template import Message
+from .base import AFTER_TEXT, Cut, text_base
+from .dialect import Dialect
+from .provenance import Marks
+from .template import Message, text_of
 
 __all__ = ["Delta", "Renderer"]
 
@@ -48,163 +46,88 @@ class Renderer:
         """
         if isinstance(event, Head | Note | ToolsAdded):
             return Delta(b"")
-        if isinstance(event, Compaction):
-            return self._first(_head_of(tip), event.summary.decode())
-        if isinstance(event, Reply) or tip is None:
-            raise ValueError(f"a {event.kind} event is not rendered; its bytes are what was sampled")
+        if tip is None or isinstance(event, Reply):
+            raise ValueError(f"a {event.kind} event is not rendered here: a reply's bytes are what was sampled")
         last, riders = _last_sent(tip)
-        note = "\n\n".join(riders)
+        if isinstance(event, Compaction):
+            notes = [rider for rider in riders if isinstance(rider, Note)]
+            return self._first(_head_of(tip), self._with_riders(notes, event.summary))
         if isinstance(event, ToolResults):
-            return self._after(last, self.dialect.result_messages(event, note), self._call_base(last))
-        text = "\n\n".join([*riders, event.text.decode()])
+            new = self.dialect.result_messages(event, self._with_riders(riders))
+            return self._after(*self._result_base(last, event), new)
+        text = self._with_riders(riders, event.text)
         if isinstance(last.event, Head):
             return self._first(last.event, text)
-        return self._after(last, [{"role": "user", "content": text}], self._text_base())
+        return self._after(text_base(), AFTER_TEXT, [{"role": "user", "content": text}])
 
     def head(self, head: Head) -> bytes:
         """Return the bytes of the first prompt up to the first user's own words, whatever they will be."""
-        delta = self._first(head, SENTINEL)
-        return delta.data[: delta.data.index(SENTINEL.encode())]
+        word = "oasisFIRST"
+        while any(word.encode() in text for text in (head.system, *head.tools, *head.skills)):
+            word += "T"
+        data = self._first(head, word).data
+        return data[: data.index(word.encode())]
+
+    def _with_riders(self, riders: Sequence[Note | ToolsAdded], *texts: bytes) -> str:
+        spoken = [
+            text_of(rider.text) if isinstance(rider, Note) else self.dialect.added_tools_text(rider.tools)
+            for rider in riders
+        ]
+        return "\n\n".join([*spoken, *map(text_of, texts)])
 
     def _first(self, head: Head, text: str) -> Delta:
         messages, tools = self.dialect.first_messages(head, text)
         plain = self._render(messages, tools)
-        marks = _Marks(plain, [*(message["content"] for message in messages), *_descriptions(tools)])
+        missing = [tool["function"]["name"] for tool in tools if tool["function"]["name"] not in plain]
+        if missing:
+            raise UnsupportedTemplate(
+                f"the chat template leaves out the tools {missing}.", remedy="Use another template for this model."
+            )
+        marks = Marks(plain, [message["content"] for message in messages])
         marked = self._render([marks.message(message) for message in messages], [marks.tool(tool) for tool in tools])
-        return marks.read(plain, marked)
+        return Delta(plain.encode(), marks.ranges(marked))
 
-    def _after(self, last: Node, new: Sequence[Message], base: "_Base") -> Delta:
-        plain = base.cut(self._render([*base.messages, *new], base.tools))
-        marks = _Marks(plain, [message["content"] for message in new])
-        marked = base.cut(self._render([*base.messages, *map(marks.message, new)], base.tools))
-        return marks.read(plain, marked)
+    def _after(self, base: Sequence[Message], cut: Cut, new: Sequence[Message]) -> Delta:
+        _, plain = cut.split(self._render([*base, *new]))
+        marks = Marks(plain, [message["content"] for message in new])
+        _, marked = cut.split(self._render([*base, *map(marks.message, new)]))
+        return Delta(plain.encode(), marks.ranges(marked))
 
-    def _render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
+    def _render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> str:
         return self.dialect.template.render(messages, tools=tools, generation_prompt=True)
 
-    def _text_base(self) -> "_Base":
-        return _Base([_DUMMY, text_message(SENTINEL)], "")
-
-    def _call_base(self, last: Node) -> "_Base":
-        if self.dialect.certificate.result_base is Base.TEXT or not isinstance(last.event, Reply):
-            return self._text_base()
-        calls = self.dialect.parse(last.event.data, last.index).calls
-        if not calls or any(call.error for call in calls):
-            return self._text_base()
-        messages = [_DUMMY, self._same_calls(calls)]
-        closed = self.dialect.template.render(messages)
-        tail = closed[closed.index(SENTINEL) + len(SENTINEL) :]
-        return _Base(messages, tail.removesuffix(self.dialect.certificate.call_closer))
-
-    def _same_calls(self, calls: Sequence[ToolCall]) -> Message:
-        *others, last = calls
-        arguments = [dict(call.arguments) for call in others] + [{**last.arguments, SENTINEL[:5]: SENTINEL}]
-        as_text = self.dialect.certificate.arguments_as_text
-        forms = [json.dumps(one, ensure_ascii=False) if as_text else one for one in arguments]
-        return call_message([(call.id, call.name, form) for call, form in zip(calls, forms, strict=True)])
+    def _result_base(self, last: Node, event: ToolResults) -> tuple[list[Message], Cut]:
+        form = self.dialect.certificate.calls
+        if form is None or not form.has_role:
+            return text_base(), AFTER_TEXT
+        calls = [(result.call_id, result.name) for result in event.results]
+        return form.messages(calls, _answered_before(last) if form.is_counted else ()), form.cut
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """What stands before new messages, and where its own text ends."""
-
-    messages: list[Message]
-    tail: str
-    """What the template writes between the sentinel and the end of the call."""
-    tools: tuple[dict[str, Any], ...] = ()
-
-    def cut(self, text: str) -> str:
-        after = text[text.index(SENTINEL) + len(SENTINEL) :]
-        if not after.startswith(self.tail):
-            raise UnsupportedTemplate(
-                f"the chat template ends a call with {after[: len(self.tail)]!r}, alone it wrote {self.tail!r}.",
-                remedy="Its calls depend on what follows them; use another template for this model.",
-            )
-        return after[len(self.tail) :]
-
-
-_DUMMY: Message = {"role": "user", "content": "dummy"}
-
-
-class _Marks:
-    """Private-use characters around authored text: a second render with them shows where that text went.
-
-    They stand inside the text's leading and trailing white space, so that templates may trim it, and are believed only
-    where taking them out gives exactly the unmarked render.
-    """
-
-    def __init__(self, plain: str, texts: Sequence[str]) -> None:
-        self._texts = [text.strip() for text in texts if text.strip()]
-        taken = set(plain).union(*texts)
-        free = (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in taken)
-        self._opener, self._closer = next(free), next(free)
-
-    def message(self, message: Message) -> Message:
-        return {**message, "content": self._around(message["content"])}
-
-    def tool(self, tool: dict[str, Any]) -> dict[str, Any]:
-        marked: dict[str, Any] = _map_descriptions(tool, self._around)
-        return marked
-
-    def read(self, plain: str, marked: str) -> Delta:
-        """Return `plain` as bytes with the marked ranges."""
-        if marked.replace(self._opener, "").replace(self._closer, "") != plain:
-            raise UnsupportedTemplate(
-                "the chat template changes the text it is given, so typed text cannot be told from its own marks.",
-                remedy="Use another template for this model.",
-            )
-        ranges: list[tuple[int, int]] = []
-        offset = 0
-        for part in marked.split(self._opener):
-            inside, closer, outside = part.partition(self._closer)
-            if closer:
-                start, offset = offset, offset + len(inside.encode())
-                ranges.append((start, offset))
-            offset += len((outside if closer else inside).encode())
-        return Delta(plain.encode(), tuple(ranges))
-
-    def _around(self, text: str) -> str:
-        core = text.strip()
-        if not core:
-            return text
-        start = text.index(core)
-        return f"{text[:start]}{self._opener}{core}{self._closer}{text[start + len(core) :]}"
-
-
-def _descriptions(value: Any) -> list[str]:
-    found: list[str] = []
-    _map_descriptions(value, lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
-    return found
-
-
-def _map_descriptions(value: Any, change: Any) -> Any:
-    """Return `value` with `change` applied to every text under a key `description`."""
-    if isinstance(value, dict):
-        return {
-            key: change(item) if key == "description" and isinstance(item, str) else _map_descriptions(item, change)
-            for key, item in value.items()
-        }
-    return [_map_descriptions(item, change) for item in value] if isinstance(value, list) else value
-
-
-def _last_sent(tip: Node) -> tuple[Node, list[str]]:
-    """Return the last node that spoke, and the words of the notes and added tools no turn has carried yet."""
-    riders: list[str] = []
-    node: Node | None = tip
-    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply):
-        event = node.event
-        if isinstance(event, Note):
-            riders.append(event.text.decode())
-        elif isinstance(event, ToolsAdded):
-            riders.append(added_tools_text(event.tools))
+def _last_sent(tip: Node) -> tuple[Node, list[Note | ToolsAdded]]:
+    """Return the last node that spoke, and the notes and added tools since, which the next turn carries."""
+    riders: list[Note | ToolsAdded] = []
+    node = tip
+    while isinstance(node.event, Note | ToolsAdded) and node.parent is not None:
+        riders.append(node.event)
         node = node.parent
-    return last_sent(tip), riders[::-1]
+    return node, riders[::-1]
 
 
-def _head_of(tip: Node | None) -> Head:
+def _answered_before(last: Node) -> list[int]:
+    """Return how many calls each event of results of this epoch answered. O(events)."""
+    counts: list[int] = []
+    node: Node | None = last
+    while node is not None and not isinstance(node.event, Head | Compaction):
+        counts += [len(node.event.results)] if isinstance(node.event, ToolResults) else []
+        node = node.parent
+    return counts[::-1]
+
+
+def _head_of(tip: Node) -> Head:
     """Return the head a new epoch opens with: the first one, and the tools that arrived since. O(events)."""
     added: list[bytes] = []
-    node = tip
+    node: Node | None = tip
     while node is not None and not isinstance(node.event, Head):
         if isinstance(node.event, ToolsAdded):
             added = [*node.event.tools, *added]

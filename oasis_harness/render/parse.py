@@ -4,15 +4,21 @@ A call that does not parse becomes a ToolCall with an error: the loop answers it
 they were sampled.
 """
 
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, NamedTuple
 
-__all__ = ["JSON_CALLS", "CallSyntax", "Parsed", "ToolCall", "parse"]
+__all__ = ["JSON_CALLS", "CallSyntax", "GivenIds", "Parsed", "ToolCall", "parse"]
 
 _THINK = (("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]"))
 """Reasoning marks in use; a reply has one pair at most."""
+
+_MAX_TRIES = 16
+"""How many marks are tried as the end of one call."""
 
 
 class CallSyntax(NamedTuple):
@@ -22,6 +28,15 @@ class CallSyntax(NamedTuple):
     closer: str
     parse: Callable[[str, Sequence[Mapping[str, Any]]], Any]
     """(text between the marks, tool schemas) to `{"name", "arguments"}` or a list of them; raises on nonsense."""
+
+
+class GivenIds(StrEnum):
+    """Which ids that the model gives its calls are kept; the value is their pattern."""
+
+    NONE = "(?!)"
+    NINE = "[A-Za-z0-9]{9}"
+    """As the strictest templates want them."""
+    ANY = r"[\w.:/-]{1,100}"
 
 
 def _json_call(text: str, tools: Sequence[Mapping[str, Any]]) -> Any:
@@ -37,7 +52,7 @@ class ToolCall:
     """One call of a reply."""
 
     id: str
-    """Unique in the conversation and nine letters and digits long, as the strictest templates want it."""
+    """Unique in its reply. Ours are unique in the conversation, and nine letters and digits long."""
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
@@ -60,70 +75,150 @@ def parse(
     index: int,
     tools: Sequence[Mapping[str, Any]] = (),
     generation_prompt: str = "",
+    given_ids: GivenIds = GivenIds.ANY,
 ) -> Parsed:
-    """Split the sampled bytes of event `index` into text, reasoning and calls.
+    """Split the sampled bytes of event `index` into text, reasoning and calls. Raises nothing, whatever the bytes.
 
     `generation_prompt` is what stood before the reply: it may already have opened the reasoning.
     """
-    reasoning, text = _split_reasoning(data.decode("utf-8", errors="replace"), generation_prompt)
+    reasoning, text = _split_reasoning(data.decode("utf-8", errors="replace"), generation_prompt, syntax.opener)
     parts: list[str] = []
     calls: list[ToolCall] = []
     while syntax.opener and syntax.opener in text:
         before, _, rest = text.partition(syntax.opener)
-        inside, closer, text = _until(rest, syntax)
+        found, text = _read_calls(rest, syntax, tools)
         parts.append(before)
-        calls += _calls(inside, bool(closer), syntax, tools, index, len(calls))
+        calls += found
     parts.append(text)
-    return Parsed("".join(parts).strip(), reasoning.strip(), tuple(calls))
+    return Parsed("".join(parts).strip(), reasoning.strip(), tuple(_with_ids(calls, index, given_ids)))
 
 
-def _split_reasoning(text: str, generation_prompt: str) -> tuple[str, str]:
+def _split_reasoning(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str]:
+    start = text.lstrip()
     for opener, closer in _THINK:
-        if generation_prompt.rstrip().endswith(opener) or text.lstrip().startswith(opener):
-            reasoning, _, answer = text.partition(closer)
-            return reasoning.replace(opener, "", 1), answer
+        is_open = generation_prompt.rstrip().endswith(opener)
+        if is_open and closer not in text and call_opener and start.startswith(call_opener):
+            return "", text  # a call was required of a model that was about to think
+        if is_open or start.startswith(opener):
+            reasoning, _, answer = start.removeprefix(opener).partition(closer)
+            return reasoning, answer
     return "", text
 
 
-def _until(rest: str, syntax: CallSyntax) -> tuple[str, str, str]:
-    """Return (inside, closer, after); where the syntax has no closer, a call ends where the next one opens."""
-    if syntax.closer:
-        return rest.partition(syntax.closer)
-    inside, opener, after = rest.partition(syntax.opener)
-    return inside, "end", opener + after
+def _read_calls(rest: str, syntax: CallSyntax, tools: Sequence[Mapping[str, Any]]) -> tuple[list[ToolCall], str]:
+    """Return the calls that `rest` begins with, right after their opener, and the text after them."""
+    ends = _ends(rest, syntax)
+    error = "" if ends.likely else f"the call was cut off before {syntax.closer}"
+    for end, after in ends.likely[:_MAX_TRIES]:
+        try:
+            parsed = syntax.parse(rest[:end], tools)
+        except Exception as caught:  # noqa: BLE001 - the parser is foreign code, its errors are the model's to read
+            error = error or f"the call does not parse: {str(caught) or type(caught).__name__:.200}"
+        else:
+            return [_call(one) for one in _listed(parsed)], rest[after:]
+    return [ToolCall("", "", error=_printable(error))], rest[ends.resume :]
 
 
-def _calls(
-    inside: str, is_closed: bool, syntax: CallSyntax, tools: Sequence[Mapping[str, Any]], index: int, first: int
-) -> list[ToolCall]:
-    if not is_closed:
-        return [ToolCall(_call_id(index, first), "", error=f"the call was cut off before {syntax.closer}")]
+class _Ends(NamedTuple):
+    """Where a call may end."""
+
+    likely: list[tuple[int, int]]
+    """(end of the call, start of what follows its closer), likeliest first."""
+    resume: int
+    """Where to read on if none of them holds. A call written inside the text of a broken one must never run."""
+
+
+def _ends(rest: str, syntax: CallSyntax) -> _Ends:
+    """Find the ends of a call: a mark may also stand in its arguments, when a model writes about calls."""
+    exact = _json_end(rest)
+    if not syntax.closer:
+        starts = [match.start() for match in re.finditer(re.escape(syntax.opener), rest)]
+        return _Ends([(at, at) for at in ([exact] if exact else [*starts, len(rest)])], len(rest))
+    closer = re.compile(rf"\s*{re.escape(syntax.closer)}").match(rest, exact)
+    if exact and closer:
+        return _Ends([(exact, closer.end())], closer.end())
+    return _nested_ends(rest, syntax)
+
+
+def _nested_ends(rest: str, syntax: CallSyntax) -> _Ends:
+    """Find the closers that are not a nested opener's; where there is none, those that stand where a call may end."""
+    opener, closer = re.escape(syntax.opener), re.escape(syntax.closer)
+    may_follow = re.compile(rf"\s*({opener}|\Z)")
+    own: list[tuple[int, int]] = []
+    others: list[tuple[int, int]] = []
+    depth = 0
+    for match in re.finditer(f"{opener}|{closer}", rest):
+        is_last = may_follow.match(rest, match.end()) is not None
+        if match.group() == syntax.opener:
+            depth += 1
+        elif depth == 0:
+            own.append(match.span())
+            if is_last:
+                return _Ends(own, match.end())
+        else:
+            depth -= 1
+            others += [match.span()] if is_last else []
+    return _Ends(own or others, len(rest))
+
+
+def _json_end(rest: str) -> int:
+    """Return where the JSON value that `rest` begins with ends, or 0."""
+    start = len(rest) - len(rest.lstrip())
+    if rest[start : start + 1] not in ("{", "["):
+        return 0
     try:
-        parsed = syntax.parse(inside, tools)
-    except Exception as error:  # noqa: BLE001 - the parser is foreign code, its errors are the model's to read
-        return [ToolCall(_call_id(index, first), "", error=f"the call does not parse: {error}")]
-    found = parsed if isinstance(parsed, list) else [parsed]
-    return [_call(one, _call_id(index, first + i)) for i, one in enumerate(found)]
+        return json.JSONDecoder().raw_decode(rest, start)[1]
+    except (ValueError, RecursionError):
+        return 0
 
 
-def _call(found: Any, call_id: str) -> ToolCall:
+def _listed(parsed: Any) -> list[Any]:
+    return parsed if isinstance(parsed, list) and parsed else [parsed]
+
+
+def _call(found: Any) -> ToolCall:
+    """Return the call a parser found; its id is the one the model gave, if it did."""
     name = found.get("name") if isinstance(found, dict) else None
-    if not isinstance(name, str):
-        return ToolCall(call_id, "", error='a call must be an object with "name" and "arguments"')
-    arguments = found.get("arguments", {})
+    if not isinstance(name, str) or not name.strip():
+        return ToolCall("", "", error='a call must be an object with "name" and "arguments"')
+    arguments = found.get("arguments", found.get("parameters"))
     if isinstance(arguments, str):
         arguments = _json_object(arguments)
-    if not isinstance(arguments, dict):
-        return ToolCall(call_id, name, error='"arguments" must be an object')
-    return ToolCall(str(found.get("id") or call_id), name, arguments)
+    arguments = {} if arguments is None else arguments
+    if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
+        return ToolCall("", _printable(name), error='"arguments" must be an object')
+    return ToolCall(str(found.get("id", "")), _printable(name), arguments)
 
 
 def _json_object(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
-        return None
+        return json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return text
+
+
+def _with_ids(calls: Sequence[ToolCall], index: int, given_ids: GivenIds) -> Iterator[ToolCall]:
+    taken: set[str] = set()
+    for number, call in enumerate(calls):
+        ours = (_call_id(index, n) for n in itertools.count(number))
+        given = [call.id] if re.fullmatch(given_ids, call.id) else []
+        call_id = next(one for one in itertools.chain(given, ours) if one not in taken)
+        taken.add(call_id)
+        yield replace(call, id=call_id)
 
 
 def _call_id(index: int, number: int) -> str:
-    return f"c{index % 1_000_000:06d}{number % 100:02d}"
+    return f"c{_base36(index, 5)}{_base36(number, 3)}"
+
+
+def _base36(value: int, n_digits: int) -> str:
+    digits = ""
+    for _ in range(n_digits):
+        value, digit = divmod(value, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits
+
+
+def _printable(text: str) -> str:
+    """Return `text` with any half of a surrogate pair written out: a JSON string may hold one, a file may not."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,7 +1,7 @@
 """A chat template in a locked jinja2 environment, byte-compatible with the one transformers renders in.
 
 What differs from stock jinja2: blocks are trimmed, `{% break %}` and `{% generation %}` exist, `tojson` keeps key order
-and escapes no HTML, `raise_exception` raises, and `strftime_now` tells one frozen date or nothing.
+and escapes no HTML, `raise_exception` raises, `strftime_now` tells one frozen date or nothing, and nothing is random.
 Facts: https://huggingface.co/docs/transformers/chat_templating
 """
 
@@ -19,7 +19,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from oasis_harness.canonical import canonical_json, digest
 from oasis_harness.errors import TemplateFailed
 
-__all__ = ["Message", "Template"]
+from .date import format_date
+
+__all__ = ["Message", "Template", "text_of"]
 
 Message: TypeAlias = dict[str, Any]
 """A chat message as templates know it: `role`, `content`, and for calls `tool_calls`."""
@@ -49,9 +51,11 @@ class Template:
         self.date = date
         try:
             self._compiled = _environment(date).from_string(source)
-        except jinja2.TemplateError as error:
+        except Exception as error:  # noqa: BLE001 - the template is foreign code, and too deep for Python's own compiler
             raise TemplateFailed(
-                f"the chat template does not compile: {error}.", remedy="Fetch the model again, or report its template."
+                f"the chat template does not compile: {error}.",
+                remedy="Fetch the model again, or report its template.",
+                reason=_words(error),
             ) from None
 
     def __repr__(self) -> str:
@@ -75,19 +79,25 @@ class Template:
             TemplateFailed: The template raised; `values["reason"]` has its own words.
         """
         try:
-            return self._compiled.render(
+            text = self._compiled.render(
                 messages=messages,
                 tools=list(tools) or None,
                 add_generation_prompt=generation_prompt,
-                **self.variables,
-                **self.arguments,
+                **{"documents": None, **self.variables, **self.arguments},
             )
+            text.encode()  # a template can write half a surrogate pair, which no prompt can carry
         except Exception as error:  # noqa: BLE001 - the template is foreign code
             raise TemplateFailed(
-                f"the chat template refuses {[message['role'] for message in messages]}: {error}.",
+                f"the chat template refuses {[message['role'] for message in messages]}: {_words(error)}.",
                 remedy="This sequence of roles cannot be sent to this model.",
-                reason=str(error),
+                reason=_words(error),
             ) from None
+        return text
+
+
+def text_of(data: bytes) -> str:
+    r"""Return recorded text as a string; a byte that is not UTF-8 becomes a visible `\xNN`."""
+    return data.decode("utf-8", errors="backslashreplace")
 
 
 class _GenerationTag(jinja2.ext.Extension):
@@ -107,11 +117,12 @@ def _environment(date: datetime.date | None) -> ImmutableSandboxedEnvironment:
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise
+    del environment.filters["random"], environment.globals["lipsum"]
 
     def strftime_now(format: str) -> str:
         if date is None:
             _raise("it asks for the date, and no date was frozen")
-        return date.strftime(format)
+        return format_date(date, format)
 
     environment.globals["strftime_now"] = strftime_now
     return environment
@@ -129,3 +140,7 @@ def _to_json(
 
 def _raise(reason: str) -> NoReturn:
     raise jinja2.TemplateError(reason)
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,14 +1,21 @@
-r"""A tiktoken encoder for a GPT-2 style `tokenizer.json`, used only where it is proved to give the same ids.
+r"""A tiktoken encoder for a GPT-2 style `tokenizer.json`, used only where it gives the same ids.
 
-tiktoken merges by rank and takes one regular expression; the tokenizers library chains pre-tokenizers. The known chains
-are translated, anything else is left to the tokenizers library. `Digits` before `ByteLevel` (SmolLM2) means that a
-number is one token a digit and that spaces before a digit stay together: `\p{N}` and `\s+(?=\p{N})`.
+tiktoken takes one regular expression, the tokenizers library chains pre-tokenizers: the known chains are translated and
+tried on probes. `Digits` before `ByteLevel` (SmolLM2) means that a number is one token a digit and that spaces before a
+digit stay together: `\p{N}` and `\s+(?=\p{N})`.
+
+tiktoken merges whatever two neighbours give a piece of the vocabulary, tokenizers only the pairs it lists. The two
+agree on all text when they agree on each piece alone: up to the last merge of a piece, all merges are those of shorter
+pieces. So every piece is tried. Whatever fails is left to the tokenizers library.
 """
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tiktoken
+import tokenizers
 
 from .alphabet import byte_alphabet
 
@@ -28,30 +35,57 @@ _PROBES = (
 )
 
 
-def fast_encoder(
-    content: dict[str, Any], encode: Callable[[str], Sequence[int]]
-) -> Callable[[str], Sequence[int]] | None:
-    """Return a tiktoken encoder equal to `encode` on every probe, or None where there is none.
+# Scripts still grow here with each version of Unicode, and the two libraries need not know the same one.
+_UNSETTLED = re.compile("[\U00010000-\U0001efff\U0001fc00-\U0010ffff]")
 
-    `content` is the parsed `tokenizer.json`, without special tokens.
+
+def fast_encoder(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> Callable[[str], Sequence[int]] | None:
+    """Return a tiktoken encoder that gives the ids of `encoder`, or None where there is none.
+
+    `content` is the parsed `tokenizer.json` of `encoder`, without special tokens.
     """
-    pattern = _pattern(content)
-    if pattern is None or content.get("normalizer") is not None:
+    encoding, ids = _encoding(content)
+    if encoding is None or not _merges_alone(content, encoder):
         return None
-    ranks, ids = _ranks(content["model"])
-    if ranks is None:
-        return None
-    encoding = tiktoken.Encoding(name="oasis", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+
+    def slow(text: str) -> Sequence[int]:
+        found: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
+        return found
 
     def fast(text: str) -> Sequence[int]:
+        if _UNSETTLED.search(text):
+            return slow(text)
         try:
             return [ids[rank] for rank in encoding.encode_ordinary(text)]
         except BaseException as error:
             if type(error).__name__ != "PanicException":  # tiktoken's panic is no Exception, and not exported
                 raise
-            return encode(text)
+            return slow(text)
 
-    return fast if all(list(fast(text)) == list(encode(text)) for text in _PROBES) else None
+    return fast if all(list(fast(text)) == list(slow(text)) for text in _PROBES) else None
+
+
+def _encoding(content: dict[str, Any]) -> tuple[tiktoken.Encoding | None, list[int]]:
+    """Return (the same vocabulary and merges for tiktoken, id of each of its ranks)."""
+    pattern = _pattern(content)
+    ranks, ids = _ranks(content["model"])
+    if pattern is None or not ranks or content["added_tokens"]:
+        return None, []
+    try:
+        return tiktoken.Encoding(name="oasis", pat_str=pattern, mergeable_ranks=ranks, special_tokens={}), ids
+    except ValueError:  # a regular expression of a dialect that tiktoken does not know
+        return None, []
+
+
+def _merges_alone(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> bool:
+    """Say whether each piece, met alone, becomes itself by the listed merges."""
+    model = content["model"]
+    pieces = ["".join(pair) for pair in model["merges"]]
+    if model.get("ignore_merges"):  # pieces are looked up before they are merged
+        pieces = list(model["vocab"])
+        encoder = tokenizers.Tokenizer.from_str(json.dumps({**content, "model": {**model, "ignore_merges": False}}))
+    tokenize = encoder.model.tokenize
+    return all(len(tokenize(piece)) == 1 for piece in pieces)
 
 
 def _pattern(content: dict[str, Any]) -> str | None:
@@ -77,8 +111,7 @@ def _ranks(model: dict[str, Any]) -> tuple[dict[bytes, int] | None, list[int]]:
     """Return (rank of each piece, id of each rank): single bytes first, then the merges in their order."""
     alphabet = byte_alphabet()
     vocabulary: dict[str, int] = model["vocab"]
-    merged = ["".join(pair if isinstance(pair, list) else pair.split(" ")) for pair in model["merges"]]
-    ordered = [*(char for char in alphabet if char in vocabulary), *merged]
+    ordered = [*(char for char in alphabet if char in vocabulary), *("".join(pair) for pair in model["merges"])]
     if len(set(ordered)) != len(ordered) or any(piece not in vocabulary for piece in ordered):
         return None, []  # two merges that give one piece have two ranks; tiktoken knows one
     ranks = {bytes(alphabet[char] for char in piece): rank for rank, piece in enumerate(ordered)}

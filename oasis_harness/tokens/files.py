@@ -1,14 +1,13 @@
 """Read a `tokenizer.json`: the bytes of every id, the special tokens, and an encoder for ordinary text.
 
-Format: https://huggingface.co/docs/tokenizers. Two kinds can be inverted exactly: byte-level BPE (GPT-2's alphabet of
-printable stand-ins) and SentencePiece vocabularies with byte fallback (`▁` for a space, `<0x0A>` for a byte).
+Format: https://huggingface.co/docs/tokenizers. Two kinds of BPE can be inverted exactly: byte-level (GPT-2's alphabet
+of printable stand-ins) and SentencePiece vocabularies with byte fallback (`▁` for a space, `<0x0A>` for a byte).
 """
 
-import copy
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tokenizers
 
@@ -20,9 +19,12 @@ from .fast import fast_encoder
 __all__ = ["read_tokenizer_json"]
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+_SPACE = "▁"
+
+EncodeText: TypeAlias = Callable[[str], Sequence[int]]
 
 
-def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], Callable[[str], Sequence[int]]]:
+def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeText]:
     """Return (bytes of each id, special and added tokens by text, encoder of ordinary text).
 
     Raises:
@@ -30,24 +32,21 @@ def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, 
     """
     try:
         content = json.loads(data)
-        vocabulary = _vocabulary(content)
-        specials = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
-        pieces = _pieces(content, vocabulary, specials)
-        ordinary = json.dumps(_without_specials(content, specials))
-        encoder = tokenizers.Tokenizer.from_str(ordinary)
+        _refuse_other_kinds(content)
+        specials = {token["content"]: token["id"] for token in _added(content) if _is_marker(token)}
+        pieces = _pieces(content, specials)
+        ordinary = _ordinary(content, specials)
+        encoder = tokenizers.Tokenizer.from_str(json.dumps(ordinary))
     except Exception as error:  # noqa: BLE001 - the file is foreign, and so is the library that reads it
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise BadTokenizer(
-            f"{name} cannot be used: {error}.",
-            remedy="It must be a byte-level BPE or a SentencePiece vocabulary with byte fallback.",
+            f"{name} cannot be used: {reason}.",
+            remedy="It must be a byte-level BPE or a SentencePiece BPE with byte fallback; use another model.",
             path=name,
         ) from None
-
-    def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
-        return ids
-
-    fast = fast_encoder(json.loads(ordinary), encode) if is_byte_level(content) else None
-    return pieces, specials, fast or encode
+    if is_byte_level(content):
+        return pieces, specials, fast_encoder(ordinary, encoder) or _encode_text(encoder)
+    return pieces, specials, _around_marks(_encode_text(encoder), ordinary["model"]["vocab"])
 
 
 def is_byte_level(content: dict[str, Any]) -> bool:
@@ -57,62 +56,102 @@ def is_byte_level(content: dict[str, Any]) -> bool:
     )
 
 
-def _vocabulary(content: dict[str, Any]) -> dict[str, int]:
-    vocabulary = content["model"]["vocab"]
-    if isinstance(vocabulary, dict):
-        return vocabulary
-    return {piece: token for token, (piece, _score) in enumerate(vocabulary)}
-
-
-def _pieces(content: dict[str, Any], vocabulary: dict[str, int], specials: dict[str, int]) -> list[bytes]:
-    spell = _byte_level_piece if is_byte_level(content) else _sentencepiece_piece
-    if spell is _sentencepiece_piece and not content["model"].get("byte_fallback"):
+def _refuse_other_kinds(content: dict[str, Any]) -> None:
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")
+    model = content["model"]
+    if "merges" not in model or not isinstance(model["vocab"], dict):
+        raise ValueError(f"its model is {model.get('type', 'no BPE')}")
+    if is_byte_level(content):
+        return
+    if not model.get("byte_fallback") or any(_byte_piece(byte) not in model["vocab"] for byte in range(256)):
         raise ValueError("its vocabulary has no byte fallback")
-    pieces = [b""] * (1 + max([*vocabulary.values(), *specials.values()]))
-    for text, token in vocabulary.items():
-        pieces[token] = b"" if text in specials else spell(text)
-    for text, token in specials.items():
+
+
+def _added(content: dict[str, Any]) -> list[dict[str, Any]]:
+    return content.get("added_tokens") or []
+
+
+def _is_marker(token: dict[str, Any]) -> bool:
+    """Say whether an added token marks something; a run of white space (Gemma, GPT-NeoX) is ordinary text."""
+    return bool(token.get("special")) or not token["content"].replace(_SPACE, " ").isspace()
+
+
+def _pieces(content: dict[str, Any], specials: dict[str, int]) -> list[bytes]:
+    vocabulary = content["model"]["vocab"]
+    added = {token["content"]: token["id"] for token in _added(content)}
+    spell = _byte_level_piece if is_byte_level(content) else _sentencepiece_piece
+    pieces = [b""] * (1 + max([*vocabulary.values(), *added.values()]))
+    for text, token in added.items():
         pieces[token] = text.encode("utf-8")
+    for text, token in vocabulary.items():
+        if text not in specials:
+            pieces[token] = spell(text)
     return pieces
 
 
 def _byte_level_piece(text: str) -> bytes:
     alphabet = byte_alphabet()
-    return bytes([alphabet[char] for char in text])
+    try:
+        return bytes([alphabet[char] for char in text])
+    except KeyError:
+        raise ValueError(f"its piece {text!r} is not spelled in the byte alphabet") from None
 
 
 def _sentencepiece_piece(text: str) -> bytes:
     byte = _BYTE_PIECE.fullmatch(text)
-    return bytes([int(byte.group(1), 16)]) if byte else text.replace("▁", " ").encode("utf-8")
+    return bytes([int(byte.group(1), 16)]) if byte else text.replace(_SPACE, " ").encode("utf-8")
 
 
-def _without_specials(content: dict[str, Any], specials: dict[str, int]) -> dict[str, Any]:
-    """Return a copy that only knows ordinary text: no added tokens, no template, no space put in front."""
-    plain = copy.copy(content)
-    plain["added_tokens"] = []
-    plain["post_processor"] = None
+def _byte_piece(byte: int) -> str:
+    return f"<0x{byte:02X}>"
+
+
+def _ordinary(content: dict[str, Any], specials: dict[str, int]) -> dict[str, Any]:
+    """Return a copy that only knows ordinary text: no special tokens, no template, no space put in front."""
     # Byte-level vocabularies carry every form of a text; composing it (NFC) would change what was recorded.
-    plain["normalizer"] = None if is_byte_level(content) else _without_prefix_space(content.get("normalizer"))
-    plain["pre_tokenizer"] = _without_prefix_space(content.get("pre_tokenizer"))
-    model = copy.copy(content["model"])
-    if isinstance(model["vocab"], dict):
-        model["vocab"] = {piece: token for piece, token in model["vocab"].items() if piece not in specials}
-        model["unk_token"] = model["unk_token"] if model.get("unk_token") in model["vocab"] else None
-    plain["model"] = model
-    return plain
+    normalizer = None if is_byte_level(content) else _spaces_only(content.get("normalizer"))
+    return {
+        **content,
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [token for token in _added(content) if not _is_marker(token)],
+        "normalizer": normalizer,
+        "pre_tokenizer": _without_prefix_space(content.get("pre_tokenizer")),
+        "post_processor": None,
+        "model": _model_without(content["model"], specials),
+    }
+
+
+def _model_without(model: dict[str, Any], specials: dict[str, int]) -> dict[str, Any]:
+    vocabulary = {piece: token for piece, token in model["vocab"].items() if piece not in specials}
+    pairs = [pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]]
+    unknown = model.get("unk_token")
+    return {
+        **model,
+        "dropout": None,
+        "vocab": vocabulary,
+        "merges": [pair for pair in pairs if specials.keys().isdisjoint((*pair, "".join(pair)))],
+        "unk_token": unknown if unknown in vocabulary else None,
+    }
+
+
+def _spaces_only(normalizer: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Keep of a SentencePiece normalizer what writes a space as `▁`; any other step changes text."""
+    steps = [step for step in _parts(normalizer) if step.get("type") == "Replace" and step.get("content") == _SPACE]
+    return {"type": "Sequence", "normalizers": steps} if steps else None
 
 
 def _without_prefix_space(part: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Drop the space SentencePiece puts before a text's first word: a delta follows other text."""
-    if part is None or part.get("type") == "Prepend":
+    """Drop the space that is put before a text's first word: a delta follows other text."""
+    if part is None:
         return None
     part = dict(part)
-    for key in ("normalizers", "pretokenizers"):
-        if key in part:
-            part[key] = [inner for inner in map(_without_prefix_space, part[key]) if inner is not None]
-    if "prepend_scheme" in part:
+    if "pretokenizers" in part:
+        part["pretokenizers"] = [_without_prefix_space(inner) for inner in part["pretokenizers"]]
+    if part.get("type") == "Metaspace":
         part["prepend_scheme"] = "never"
-    if "add_prefix_space" in part:
+    if part.get("type") in ("Metaspace", "ByteLevel"):
         part["add_prefix_space"] = False
     return part
 
@@ -120,4 +159,26 @@ def _without_prefix_space(part: dict[str, Any] | None) -> dict[str, Any] | None:
 def _parts(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     if part is None:
         return []
-    return [part, *(part.get("pretokenizers") or ()), *(part.get("decoders") or ())]
+    return [part, *(inner for key in ("normalizers", "pretokenizers", "decoders") for inner in part.get(key) or ())]
+
+
+def _encode_text(encoder: tokenizers.Tokenizer) -> EncodeText:
+    def encode(text: str) -> Sequence[int]:
+        ids: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
+        return ids
+
+    return encode
+
+
+def _around_marks(encode_text: EncodeText, vocabulary: dict[str, int]) -> EncodeText:
+    """Spell a typed `▁` in bytes: its own piece means a space."""
+    mark = [vocabulary[_byte_piece(byte)] for byte in _SPACE.encode("utf-8")]
+
+    def encode(text: str) -> Sequence[int]:
+        first, *others = text.split(_SPACE)
+        ids = list(encode_text(first))
+        for other in others:
+            ids += [*mark, *encode_text(other)]
+        return ids
+
+    return encode

@@ -6,7 +6,7 @@ give the same ids (`fast.py`), else through the tokenizers library.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -21,6 +21,7 @@ __all__ = ["Tokenizer", "byte_tokenizer", "load_tokenizer"]
 EncodeText: TypeAlias = Callable[[str], Sequence[int]]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SAMPLE = b'Hello, world!  It\'s 3.14\n\n\tdef f(x):\r\n        return  x ** 2  # "ok" <end>\n'
 
 
 class Tokenizer:
@@ -43,23 +44,20 @@ class Tokenizer:
     def encode(self, data: bytes, authored: Sequence[tuple[int, int]] = ()) -> tuple[int, ...]:
         """Return the ids of `data`.
 
-        `authored` are byte ranges (start, end), in order, of text that a user, a tool or the harness wrote: no special
-        token is recognised that touches them.
+        `authored` are byte ranges (start, end) of text that a user, a tool or the harness wrote: no special token is
+        recognised that touches them.
 
         Raises:
             NotEncodable: `data` is not UTF-8, or does not survive the way there and back.
         """
-        text = _utf8(data)
-        fence = _fence(text, data, authored)
+        _refuse_non_utf8(data)
         ids: list[int] = []
         start = 0
-        for match in self._special_pattern.finditer(text):
-            if fence(match.start(), match.end()):
-                continue
-            ids += self._ordinary(text[start : match.start()])
-            ids.append(self.specials[match.group()])
-            start = match.end()
-        ids += self._ordinary(text[start:])
+        for special in self._specials_outside(authored, data):
+            ids += self._ordinary(data[start : special.start()])
+            ids.append(self.specials[special.group().decode()])
+            start = special.end()
+        ids += self._ordinary(data[start:])
         if self.decode(ids) != data:
             raise NotEncodable(
                 f"{data[:60]!r} … does not survive this tokenizer.",
@@ -91,7 +89,15 @@ class Tokenizer:
         carried = frozenset(self._carried)
         return "".join([char if _carries(carried, char) else _visible(char) for char in text]).encode("utf-8")
 
-    def _ordinary(self, text: str) -> Sequence[int]:
+    def _specials_outside(self, authored: Sequence[tuple[int, int]], data: bytes) -> Iterator[re.Match[bytes]]:
+        """Find the special tokens that lie wholly in one stretch of `data` between authored ranges."""
+        begin = 0
+        for start, end in [*sorted(authored), (len(data), len(data))]:
+            yield from self._special_pattern.finditer(data, begin, max(start, 0))
+            begin = max(begin, end)
+
+    def _ordinary(self, data: bytes) -> Sequence[int]:
+        text = data.decode("utf-8")
         ids = self._encode_text(text) if text else ()
         if not self._special_ids.isdisjoint(ids):
             raise NotEncodable(
@@ -102,9 +108,10 @@ class Tokenizer:
         return ids
 
     @cached_property
-    def _special_pattern(self) -> re.Pattern[str]:
-        longest_first = sorted(self.specials, key=lambda text: (-len(text), text))
-        return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+    def _special_pattern(self) -> re.Pattern[bytes]:
+        # On bytes: UTF-8 never finds a character inside another, and the ranges need no translation.
+        longest_first = sorted((text.encode() for text in self.specials), key=lambda special: (-len(special), special))
+        return re.compile(b"|".join(map(re.escape, longest_first)) or rb"(?!)")
 
     @cached_property
     def _carried(self) -> bytes:
@@ -135,27 +142,30 @@ def load_tokenizer(path: Path) -> Tokenizer:
             f"{path} cannot be read: {error.strerror}.", remedy="A model folder needs a tokenizer.json.", path=path
         ) from None
     pieces, specials, encode_text = read_tokenizer_json(data, path.name)
-    return Tokenizer(pieces, specials, encode_text, digest=digest(data))
+    tokenizer = Tokenizer(pieces, specials, encode_text, digest=digest(data))
+    _require_exact(tokenizer, path)
+    return tokenizer
 
 
-def _utf8(data: bytes) -> str:
+def _require_exact(tokenizer: Tokenizer, path: Path) -> None:
     try:
-        return data.decode("utf-8")
+        sample = tokenizer.escape(_SAMPLE)
+        tokenizer.encode(sample, [(0, len(sample))])
+    except NotEncodable as error:
+        raise BadTokenizer(
+            f"{path.name} changes ordinary text: {error}", remedy="Use a model whose tokenizer keeps text.", path=path
+        ) from None
+
+
+def _refuse_non_utf8(data: bytes) -> None:
+    try:
+        data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NotEncodable(
             f"byte {error.start} of {data[:60]!r} … is not UTF-8.",
             remedy="Pass text through escape() when it is recorded.",
             offset=error.start,
         ) from None
-
-
-def _fence(text: str, data: bytes, authored: Sequence[tuple[int, int]]) -> Callable[[int, int], bool]:
-    """Return a test for whether characters [start, end) touch authored text; `authored` counts bytes."""
-    if len(text) == len(data):
-        ranges = list(authored)
-    else:
-        ranges = [(len(data[:start].decode()), len(data[:end].decode())) for start, end in authored]
-    return lambda start, end: any(start < stop and begin < end for begin, stop in ranges)
 
 
 def _carries(carried: frozenset[int], char: str) -> bool:

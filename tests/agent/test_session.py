@@ -1,6 +1,7 @@
 """A session only ever appends, records before it asks, and can be forked, stopped and continued."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from oasis_harness.errors import (
     PromptTooLong,
     ReuseDeficit,
 )
+from oasis_harness.tokens import Tokenizer, byte_tokenizer
 
 CALL = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
 
@@ -210,8 +212,6 @@ def test_a_deficit_under_raise_loses_no_reply() -> None:
 
 def test_a_turn_that_does_not_fit_is_refused_before_it_is_recorded() -> None:
     """With the numbers; the conversation goes on with something shorter."""
-    from dataclasses import replace
-
     engine = ScriptedEngine(["ok"], card=replace(ScriptedEngine([]).card, n_context=200))
     session = Session(engine)
     with pytest.raises(PromptTooLong, match=r"tokens long, the window has 200") as error:
@@ -243,8 +243,6 @@ def test_save_and_load_are_byte_and_id_identical(tmp_path: Path) -> None:
 
 def test_another_model_is_refused(tmp_path: Path) -> None:
     """Another template or tokenizer: the stored ids would be nonsense."""
-    from dataclasses import replace
-
     Session(ScriptedEngine([]), path=tmp_path / "c.jsonl").close()
     card = ScriptedEngine([]).card
     for other in (replace(card, chat_template=card.chat_template + " "), replace(card, tokenizer=other_tokenizer())):
@@ -253,9 +251,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     Session.load(tmp_path / "c.jsonl", ScriptedEngine([])).close()
 
 
-def other_tokenizer() -> "object":
-    from oasis_harness.tokens import byte_tokenizer
-
+def other_tokenizer() -> Tokenizer:
     return byte_tokenizer(["<|im_start|>", "<|im_end|>", "<|other|>"])
 
 

@@ -19,6 +19,7 @@ import numpy as np  # noqa: E402
 from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
 
 from oasis_harness import Sampling, Session  # noqa: E402
+from oasis_harness.embedded import worker  # noqa: E402
 from oasis_harness.embedded.runtime import MlxEngine  # noqa: E402
 from oasis_harness.embedded.steps import CountingModel, Trunk  # noqa: E402
 
@@ -47,7 +48,7 @@ def cold_run(engine: MlxEngine, slices: list[tuple[int, Any, Any]]) -> list[Any]
         cache = make_prompt_cache(model)
         return [np.array(model(mx.array(ids)[None], cache=cache)[0, -1]) for _, ids, _ in slices]
 
-    return engine._worker.run(run)
+    return worker.run(run)
 
 
 def is_one_stream(slices: list[tuple[int, Any, Any]]) -> bool:

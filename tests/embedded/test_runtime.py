@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from oasis_harness import Sampling, Session
+from oasis_harness.embedded import worker
 from oasis_harness.embedded.runtime import MlxEngine
 from oasis_harness.embedded.steps import CountingModel, Trunk
-from oasis_harness.engine import Finish, Outcome, Piece, Prompt
+from oasis_harness.engine import Finish, Outcome, Piece, Prompt, Reuse
 from oasis_harness.errors import EngineClosed, PromptTooLong, ReuseDeficit
 
 from .oracle import RecordingModel, cold_run
@@ -157,6 +158,7 @@ def test_a_dropped_trunk_is_a_named_deficit(tiny_engine: MlxEngine) -> None:
             with pytest.raises(ReuseDeficit) as error:
                 session.send("a second")
             reuse = error.value.values["reuse"]
+            assert isinstance(reuse, Reuse)
             assert reuse.cause == cause
             assert reuse.deficit > 0
             assert (reuse.diverged_at == 7) is (cause == "diverged")
@@ -169,10 +171,10 @@ def forget(engine: MlxEngine, key: str) -> None:
 
 def trim(engine: MlxEngine, key: str) -> None:
     trunk = engine._trunks[key]
-    engine._trunks[key] = engine._worker.run(lambda: engine._cut(trunk, len(trunk.ids) - 1))
+    engine._trunks[key] = worker.run(lambda: engine._cut(trunk, len(trunk.ids) - 1))
     if not len(engine._trunks[key].ids):  # a cache that cannot be trimmed is read again, one token short
         ids = trunk.ids[:-1]
-        engine._worker.run(lambda: [engine._model.read(engine._trunks[key], ids)])
+        worker.run(lambda: [engine._model.read(engine._trunks[key], ids)])
 
 
 def change(engine: MlxEngine, key: str) -> None:

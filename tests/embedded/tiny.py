@@ -99,5 +99,5 @@ def byte_level_tokenizer() -> dict[str, Any]:
         "pre_tokenizer": byte_level,
         "post_processor": None,
         "decoder": byte_level,
-        "model": {"type": "BPE", "vocab": {char: byte for char, byte in byte_alphabet().items()}, "merges": []},
+        "model": {"type": "BPE", "vocab": dict(byte_alphabet()), "merges": []},
     }

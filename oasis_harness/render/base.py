@@ -1,0 +1,120 @@
+"""What stands before new messages so that a template writes them as history wants it, and where to cut.
+
+A base is `[user, reply]`, where the reply says one unique word, the sentinel: as its text, or as the only argument of
+the call that is answered. What the template writes after that word is first the end of the model's own bytes (after
+a call: quotes, braces and the call's last mark), then the delta.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from oasis_harness.errors import UnsupportedTemplate
+
+from .template import Message
+
+__all__ = [
+    "AFTER_TEXT",
+    "SENTINEL",
+    "Base",
+    "Cut",
+    "call_base",
+    "plain_name",
+    "result_message",
+    "text_base",
+    "unsupported",
+]
+
+SENTINEL = "oasisSENTINEL0f9d1b"
+"""Stands for what the model said. Letters and digits: no template escapes it."""
+
+
+class Base(StrEnum):
+    """What must stand before results."""
+
+    TEXT = "text"
+    """Any answer."""
+    CALL = "call"
+    """Calls of the same names and ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where, after the sentinel, the model's own bytes end and a delta begins; right there if neither is set."""
+
+    end: str = ""
+    """A mark that is the model's own: the delta begins after it."""
+    closer: str = ""
+    """A mark that is the template's: the delta begins with it."""
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Return (the model's own bytes after the sentinel, the delta).
+
+        Raises:
+            UnsupportedTemplate: The sentinel or the mark is not there.
+        """
+        _, sentinel, after = text.partition(SENTINEL)
+        at = after.find(self.end or self.closer)
+        if not sentinel or at < 0:
+            raise unsupported(f"it does not write {self.end or self.closer or 'an answer'!r} where it did before")
+        at += len(self.end)
+        return after[:at], after[at:]
+
+
+AFTER_TEXT = Cut()
+"""The cut of an answer: everything after the sentinel is the delta."""
+
+
+def text_base(*, user: str = "dummy", said: str = SENTINEL) -> list[Message]:
+    """Return a user turn and its answer."""
+    return [{"role": "user", "content": user}, {"role": "assistant", "content": said}]
+
+
+def call_base(calls: Sequence[tuple[str, str]], *, as_text: bool = False, earlier: Sequence[int] = ()) -> list[Message]:
+    """Return a user turn and a reply that made `calls` (id, name), with the sentinel in the last one's argument.
+
+    `earlier` are numbers of calls that were made and answered before, one a reply, for templates that count them.
+    """
+    messages = [text_base()[0]]
+    for round_number, n_calls in enumerate(earlier):
+        made = [(f"e{round_number % 10000:04d}{number % 10000:04d}", "earlier") for number in range(n_calls)]
+        messages += [_calls(made, "dummy", as_text), *(result_message(*call, "dummy") for call in made)]
+    return [*messages, _calls(calls, SENTINEL, as_text)]
+
+
+def result_message(call_id: str, name: str, content: str) -> Message:
+    """Return the message that answers a call."""
+    return {"role": "tool", "tool_call_id": call_id, "name": plain_name(name), "content": content}
+
+
+def plain_name(name: str) -> str:
+    """Return `name` if a template may print it as scaffold: what a model calls a tool is its own free text."""
+    return name if re.fullmatch(r"[\w.:/-]{1,100}", name) else "unknown"
+
+
+def unsupported(reason: str) -> UnsupportedTemplate:
+    """Return the error that says why a template cannot be used."""
+    return UnsupportedTemplate(
+        f"this chat template cannot be driven append-only: {reason}.",
+        remedy="Use another model, or another template for it.",
+        reason=reason,
+    )
+
+
+def _calls(calls: Sequence[tuple[str, str]], last: str, as_text: bool) -> Message:
+    arguments: list[dict[str, str]] = [{"oasis": "dummy"} for _ in calls[1:]] + [{"oasis": last}]
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": call_id, "type": "function", "function": {"name": plain_name(name), "arguments": form}}
+            for (call_id, name), form in zip(calls, [_form(one, as_text) for one in arguments], strict=True)
+        ],
+    }
+
+
+def _form(arguments: dict[str, str], as_text: bool) -> Any:
+    return json.dumps(arguments) if as_text else arguments

@@ -1,0 +1,193 @@
+"""The agent runs what it may, gives every call a result, and always ends."""
+
+import pytest
+
+from oasis_harness import Agent, Effect, ScriptedEngine, Skills, ToolChoice, Tools, required_then_none
+from oasis_harness.agent import CallFinished, CallStarted, Finished
+from oasis_harness.agent.execute import Limits
+from oasis_harness.conversation import Reply, ToolResults
+
+
+def call(name: str, arguments: str = "{}") -> str:
+    return f'<tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>'
+
+
+def some_tools(ran: list[str]) -> Tools:
+    tools = Tools()
+
+    @tools.add
+    def look(at: str) -> str:
+        """Look at something."""
+        ran.append(f"look {at}")
+        return f"{at} is fine"
+
+    @tools.add(effect=Effect.WRITE)
+    def change(at: str) -> str:
+        """Change something."""
+        ran.append(f"change {at}")
+        return "changed"
+
+    @tools.add
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("it broke")
+
+    return tools
+
+
+def results(agent: Agent) -> list[str]:
+    events = [node.event for node in agent.session.conversation.nodes()]
+    return [one.content.decode() for event in events if isinstance(event, ToolResults) for one in event.results]
+
+
+def test_it_runs_calls_until_the_model_answers() -> None:
+    """Three turns: a call, two calls at once, an answer; every call has its true result, in order."""
+    ran: list[str] = []
+    script = [
+        call("look", '{"at": "a"}'),
+        call("look", '{"at": "b"}') + call("change", '{"at": "c"}'),
+        "All is well.",
+    ]
+    agent = Agent(ScriptedEngine(script), tools=some_tools(ran))
+    events = list(agent.run("check"))
+    assert ran == ["look a", "look b", "change c"]
+    assert events[-1] == Finished("answered", "All is well.")
+    assert sum(isinstance(event, CallStarted) for event in events) == 3
+    assert [event.result.is_error for event in events if isinstance(event, CallFinished)] == [False] * 3
+    assert [turn.reuse.deficit for turn in agent.turns] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (call("fail"), "error: ValueError: it broke"),
+        (call("nothing"), "error: there is no tool 'nothing'. There are: change, fail, look."),
+        (call("look", '{"att": 1}'), "look(at: string)"),
+        ('<tool_call>{"name": "look", "arg', "cut off"),
+        ("<tool_call>look at it</tool_call>", "does not parse"),
+        ('<tool_call>["look"]</tool_call>', '"name" and "arguments"'),
+    ],
+)
+def test_what_goes_wrong_is_a_result_the_model_can_act_on(reply: str, words: str) -> None:
+    """A raise, an unknown tool, wrong arguments, a broken call: an error result, and the loop goes on."""
+    agent = Agent(ScriptedEngine([reply, "I see."]), tools=some_tools([]))
+    events = list(agent.run("go"))
+    assert words in results(agent)[0]
+    assert events[-1] == Finished("answered", "I see.")
+    assert isinstance(agent.session.conversation.tip.event, Reply)
+
+
+def test_only_what_writes_or_executes_is_asked_for() -> None:
+    """A denied call is a result, never a changed tool list."""
+    ran: list[str] = []
+    asked: list[str] = []
+
+    def approve(call: object, tool: object) -> bool:
+        asked.append(tool.name)  # type: ignore[attr-defined]  # a Tool
+        return False
+
+    script = [call("look", '{"at": "a"}') + call("change", '{"at": "b"}'), "ok"]
+    agent = Agent(ScriptedEngine(script), tools=some_tools(ran), approve=approve)
+    list(agent.run("go"))
+    assert (ran, asked) == (["look a"], ["change"])
+    assert "did not allow" in results(agent)[1]
+    assert list(agent.session.tools) == ["change", "fail", "look"]
+
+
+def test_a_run_out_of_turns_leaves_no_call_open() -> None:
+    """The last calls get the result that says why they did not run, and a new task can begin."""
+    engine = ScriptedEngine([call("look", '{"at": "a"}')] * 3 + ["Fine."])
+    agent = Agent(engine, tools=some_tools([]), max_turns=3)
+    assert list(agent.run("go"))[-1] == Finished("max_turns", "")
+    assert "no turns left" in results(agent)[-1]
+    assert not agent.session.open_calls
+    assert list(agent.run("again"))[-1] == Finished("answered", "Fine.")
+
+
+def test_required_then_none_drives_a_model_that_never_calls() -> None:
+    """The tool choice of every turn is recorded with its reply."""
+    engine = ScriptedEngine([call("look", '{"at": "a"}')] * 2 + ["done"])
+    agent = Agent(engine, tools=some_tools([]), tool_choice=required_then_none(2))
+    list(agent.run("go"))
+    assert [sampling.tool_choice for sampling in engine.samplings] == [
+        ToolChoice.REQUIRED,
+        ToolChoice.REQUIRED,
+        ToolChoice.NONE,
+    ]
+    replies = [n.event for n in agent.session.conversation.nodes() if isinstance(n.event, Reply)]
+    assert [reply.tool_choice for reply in replies] == ["required", "required", "none"]
+
+
+def test_a_tool_that_floods_is_cut_when_it_is_recorded() -> None:
+    """Beginning and end stay, with the number of bytes left out in between."""
+    tools = Tools()
+
+    @tools.add
+    def flood() -> str:
+        """Print a lot."""
+        return "start" + "é" * 50_000 + "end"
+
+    agent = Agent(ScriptedEngine([call("flood"), "ok"]), tools=tools, limits=Limits(max_bytes=1000))
+    list(agent.run("go"))
+    (result,) = results(agent)
+    assert result.startswith("start") and result.endswith("end")
+    assert "bytes left out" in result and len(result.encode()) < 1100
+
+
+def test_a_tool_that_hangs_does_not_hang_the_loop() -> None:
+    """It is given up after its time, and the model reads that."""
+    import threading
+
+    released = threading.Event()
+    tools = Tools()
+
+    @tools.add
+    def hang() -> str:
+        """Hang."""
+        released.wait()
+        return "late"
+
+    agent = Agent(ScriptedEngine([call("hang"), "ok"]), tools=tools, limits=Limits(timeout_s=0.05))
+    list(agent.run("go"))
+    released.set()
+    assert "no result within 0.05 s" in results(agent)[0]
+
+
+def test_an_interrupt_between_calls_gives_every_call_a_result() -> None:
+    """Ctrl-C while calls run: those that did not get to run say so, and the conversation goes on."""
+    ran: list[str] = []
+    engine = ScriptedEngine([call("look", '{"at": "a"}') + call("look", '{"at": "b"}'), "later"])
+    agent = Agent(engine, tools=some_tools(ran))
+    events = agent.run("go")
+    for event in events:
+        if isinstance(event, CallFinished):
+            break
+    with pytest.raises(KeyboardInterrupt):
+        events.throw(KeyboardInterrupt)  # type: ignore[attr-defined]  # a generator
+    assert ran == ["look a"]
+    assert "interrupted" in results(agent)[1]
+    assert list(agent.run("go on"))[-1] == Finished("answered", "later")
+
+
+def test_a_loaded_session_goes_on_with_its_open_calls() -> None:
+    """resume() runs them, or asks for the answer that is missing, or does nothing."""
+    ran: list[str] = []
+    engine = ScriptedEngine([call("look", '{"at": "a"}'), "done"])
+    agent = Agent(engine, tools=some_tools(ran))
+    agent.session.send("go")
+    assert list(agent.resume())[-1] == Finished("answered", "done")
+    assert ran == ["look a"]
+    assert list(agent.resume()) == []
+
+
+def test_skills_are_listed_in_the_head_and_read_on_demand() -> None:
+    """The body comes as a tool result; the head has one line a skill."""
+    skills = Skills.shipped()
+    name = next(iter(skills)).name
+    engine = ScriptedEngine([call("load_skill", f'{{"name": "{name}"}}'), "read"])
+    agent = Agent(engine, skills=skills)
+    list(agent.run("go"))
+    assert results(agent)[0] == next(iter(skills)).body
+    head = engine.card.tokenizer.decode(engine.prompts[0].ids.tolist()).decode()
+    assert f"- {name}: " in head
+    assert next(iter(skills)).body not in head

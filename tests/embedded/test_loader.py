@@ -1,0 +1,87 @@
+"""What a model folder must hold, and what is read out of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oasis_harness.embedded import worker
+from oasis_harness.embedded.loader import call_syntax, load_folder
+from oasis_harness.embedded.runtime import MlxEngine
+from oasis_harness.engine import ModelCard
+from oasis_harness.errors import BadModel, BadTokenizer
+from oasis_harness.tokens import byte_tokenizer
+
+from .tiny import CHATML, write_tiny_model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_tiny_model(tmp_path / "llama", "llama")
+
+
+def card(folder: Path) -> ModelCard:
+    return worker.run(lambda: load_folder(folder, "tiny")).card
+
+
+def change(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **fields}))
+
+
+def test_the_card_says_what_a_harness_must_know(folder: Path) -> None:
+    """Name, window, template, stop ids from every place they are written."""
+    change(folder / "generation_config.json", eos_token_id=[256, 258])
+    found = card(folder)
+    assert (found.name, found.n_context, found.chat_template) == ("tiny", 4096, CHATML)
+    assert found.stop_ids == {256, 257, 258}
+    assert found.template_variables == {"eos_token": "<|im_end|>"}
+    assert found.call_syntax is None
+
+
+def test_a_template_file_wins_and_a_list_gives_its_tool_template(folder: Path) -> None:
+    """`chat_template.jinja`, then `tool_use` of a list, then `default`."""
+    named = [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]
+    change(folder / "tokenizer_config.json", chat_template=named)
+    assert card(folder).chat_template == "T"
+    change(folder / "tokenizer_config.json", chat_template=named[:1])
+    assert card(folder).chat_template == "D"
+    (folder / "chat_template.jinja").write_bytes(b"F\r\n")
+    assert card(folder).chat_template == "F\r\n"
+
+
+def test_special_tokens_written_as_objects_are_read(folder: Path) -> None:
+    """tokenizer_config.json has both forms."""
+    change(folder / "tokenizer_config.json", bos_token={"content": "<|im_start|>", "special": True}, pad_token=None)
+    assert card(folder).template_variables == {"eos_token": "<|im_end|>", "bos_token": "<|im_start|>"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda folder: (folder / "tokenizer.json").unlink(), BadTokenizer, "tokenizer.json"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), BadTokenizer, "tokenizer.json"),
+        (lambda folder: (folder / "model.safetensors").unlink(), BadModel, "llama cannot be loaded"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 100), BadModel, "llama cannot be loaded"),
+        (lambda folder: change(folder / "config.json", model_type="unheard-of"), BadModel, "unheard-of"),
+        (lambda folder: change(folder / "config.json", hidden_size=64), BadModel, "llama cannot be loaded"),
+        (lambda folder: change(folder / "tokenizer_config.json", chat_template=None), BadModel, "no chat template"),
+        (lambda folder: (folder / "tokenizer_config.json").write_text("["), BadModel, "not JSON"),
+    ],
+)
+def test_a_broken_folder_is_named_with_what_it_lacks(folder: Path, spoil: Any, error: type, message: str) -> None:
+    """No traceback of somebody else's code: what, where, and what to do."""
+    spoil(folder)
+    with pytest.raises(error, match=message):
+        MlxEngine(folder)
+
+
+def test_the_call_syntax_of_a_family_comes_from_mlx_lm() -> None:
+    """A template that writes `<tool_call>` JSON gets its marks and its parser."""
+    tokenizer = byte_tokenizer(["<tool_call>", "</tool_call>"])
+    syntax = call_syntax("{{ '<tool_call>' + tool_call.name }}", tokenizer)
+    assert syntax is not None
+    opener, closer, parse = syntax
+    assert (opener, closer) == ("<tool_call>", "</tool_call>")
+    assert parse('{"name": "f", "arguments": {}}', []) == {"name": "f", "arguments": {}}
+    assert call_syntax(CHATML, byte_tokenizer()) is None
