@@ -3,11 +3,21 @@
 Everything it sends is recorded before the engine is asked, and everything it recorded is sent as it was.
 """
 
-from .loop import Agent, AgentEvent, CallFinished, CallStarted, ChooseTools, Finished, required_then_none
+from .loop import (
+    N_REQUIRED,
+    Agent,
+    AgentEvent,
+    CallFinished,
+    CallStarted,
+    ChooseTools,
+    Finished,
+    required_then_none,
+)
 from .session import Session
 from .turn import Turn, Usage
 
 __all__ = [
+    "N_REQUIRED",
     "Agent",
     "AgentEvent",
     "CallFinished",

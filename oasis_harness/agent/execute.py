@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from oasis_harness.conversation import ToolResult
 from oasis_harness.errors import BadArguments
-from oasis_harness.registry import Tool
+from oasis_harness.registry import Tool, ToolRefused
 from oasis_harness.render import ToolCall
 
 __all__ = ["Limits", "denied", "execute", "interrupted", "out_of_turns"]
@@ -63,7 +63,7 @@ def _run(tool: Tool, call: ToolCall, timeout_s: float) -> tuple[str, bool]:
     def work() -> None:
         try:
             done.append((tool.call(call.arguments), False))
-        except BadArguments as error:
+        except (BadArguments, ToolRefused) as error:
             done.append((f"error: {error}", True))
         except BaseException as error:  # noqa: BLE001 - a tool is foreign code; the model reads what it raised
             done.append((f"error: {type(error).__name__}: {error}", True))

@@ -13,7 +13,16 @@ from .execute import Limits, denied, execute, interrupted, out_of_turns
 from .session import Session
 from .turn import Turn
 
-__all__ = ["Agent", "AgentEvent", "CallFinished", "CallStarted", "ChooseTools", "Finished", "required_then_none"]
+__all__ = [
+    "N_REQUIRED",
+    "Agent",
+    "AgentEvent",
+    "CallFinished",
+    "CallStarted",
+    "ChooseTools",
+    "Finished",
+    "required_then_none",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,10 @@ ChooseTools: TypeAlias = Callable[[int], ToolChoice]
 """From the number of the turn in this run (from 1) to its tool choice."""
 
 
+N_REQUIRED = 3
+"""Turns in which a call is required of a model that never opens one by itself."""
+
+
 def required_then_none(n_turns: int) -> ChooseTools:
     """Require a call in the first `n_turns`, then an answer: for models that never open a call by themselves."""
     return lambda turn: ToolChoice.REQUIRED if turn <= n_turns else ToolChoice.NONE
@@ -61,7 +74,8 @@ class Agent:
         skills: What can be read with `load_skill`.
         session: A session to go on with, instead of `system`, `tools` and `skills`.
         approve: Asked before a tool that writes or executes; without it, everything may run.
-        tool_choice: The tool choice, or a function from the turn's number to it.
+        tool_choice: The tool choice, or a function from the turn's number to it. Without one: `auto`, and for a model
+            that never opens a call by itself, `required` for three turns and then `none`.
         max_turns: After so many turns a run ends, whatever the model still calls.
         limits: What one result may cost.
     """
@@ -75,13 +89,13 @@ class Agent:
         skills: Skills | None = None,
         session: Session | None = None,
         approve: Approve | None = None,
-        tool_choice: ToolChoice | str | ChooseTools = ToolChoice.AUTO,
+        tool_choice: ToolChoice | str | ChooseTools | None = None,
         max_turns: int = 50,
         limits: Limits | None = None,
     ) -> None:
         self.session = session or Session(engine, system=system, tools=tools, skills=skills)
         self._approve = approve
-        self._choose = tool_choice if callable(tool_choice) else _always(ToolChoice(tool_choice))
+        self._choose = _chooser(tool_choice, self.session)
         self._max_turns = max_turns
         self._limits = limits or Limits()
 
@@ -148,5 +162,10 @@ def _forward(steps: Iterator[Step | Turn]) -> Generator[AgentEvent, None, Turn]:
     raise AssertionError("a stream of steps ends with its turn")
 
 
-def _always(choice: ToolChoice) -> ChooseTools:
+def _chooser(tool_choice: ToolChoice | str | ChooseTools | None, session: Session) -> ChooseTools:
+    if callable(tool_choice):
+        return tool_choice
+    if tool_choice is None and session.tools and not session.opens_calls:
+        return required_then_none(N_REQUIRED)
+    choice = ToolChoice(tool_choice or ToolChoice.AUTO)
     return lambda turn: choice

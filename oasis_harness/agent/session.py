@@ -13,7 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from oasis_harness.conversation import Conversation, ConversationFile, Head, Node, Recovery, ToolResult, save
+from oasis_harness.conversation import (
+    Conversation,
+    ConversationFile,
+    Head,
+    Node,
+    Recovery,
+    ToolResult,
+    ToolResults,
+    last_sent,
+    save,
+)
 from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step, ToolChoice, check, measure
 from oasis_harness.errors import BrokenChain, OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools
@@ -37,7 +47,8 @@ class Session:
         policy: What to do about a reuse deficit: `warn` or `raise`.
         arguments: Switches of the chat template, such as `enable_thinking`.
         date: What a template that asks for the date is told, for the whole conversation; today if not given.
-        sampling: Defaults for every turn.
+        sampling: Defaults for every turn. The tool choice `auto` becomes a driven one where the model never opens a
+            call by itself (see `opens_calls`).
     """
 
     def __init__(
@@ -138,6 +149,15 @@ class Session:
         return self._recorder.tools
 
     @property
+    def opens_calls(self) -> bool:
+        """Whether the model can be expected to open a call by itself: its template knows tools.
+
+        One that does not is driven: without a tool choice of yours, a user turn requires a call and results require
+        an answer. Sampling only; the prompt is the same.
+        """
+        return self.dialect.certificate.has_tools
+
+    @property
     def path(self) -> Path | None:
         """The file that gets every event, if there is one."""
         return self._file.path if self._file is not None else None
@@ -201,7 +221,7 @@ class Session:
         """
         if not self.is_waiting:
             raise OutOfOrder("nothing waits for an answer.", remedy="Ask something with send().")
-        return self._answer(self._sampling(ToolChoice(tool_choice or self.sampling.tool_choice)))
+        return self._answer(self._sampling(ToolChoice(tool_choice or self._default_choice())))
 
     def note(self, text: str) -> None:
         """Append a word of the harness (a mode change, the date); the next turn carries it to the model."""
@@ -274,6 +294,12 @@ class Session:
         )
         self.turns.append(turn)
         check(reuse, self.policy)
+
+    def _default_choice(self) -> ToolChoice:
+        if self.opens_calls or not self.tools or self.sampling.tool_choice is not ToolChoice.AUTO:
+            return self.sampling.tool_choice
+        asked = last_sent(self.conversation.tip).event
+        return ToolChoice.NONE if isinstance(asked, ToolResults) else ToolChoice.REQUIRED
 
     def _sampling(self, choice: ToolChoice) -> Sampling:
         n_free = self.engine.card.n_context - self.conversation.tip.n_tokens

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from oasis_harness.agent import Agent, ChooseTools, Finished, Session, Turn, required_then_none
+from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, Session, Turn, required_then_none
 from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Sampling, ToolChoice
 from oasis_harness.errors import OasisError
@@ -23,8 +23,6 @@ from .views import JsonView, TextView, View
 __all__ = ["RunOptions", "run_task"]
 
 _SYSTEM = "You are a careful assistant working in a folder of files. Use the tools to look before you answer."
-_N_REQUIRED = 3
-"""Turns in which a call is required of a model that does not call by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +47,16 @@ def run_task(task: str | None, options: RunOptions) -> int:
     if not options.workspace.is_dir():
         raise OasisError(f"{options.workspace} is no folder.", remedy="Name one with --workspace.")
     _require_something_to_do(task, options)
+    tool_choice = _tool_choice(options.tool_choice)
     with open_engine(options.model, report=view.report) as engine, _session(engine, options) as session:
-        choose, explanation = _tool_choice(options.tool_choice, session)
         agent = Agent(
             engine,
             session=session,
             approve=None if options.allow_all else _ask,
-            tool_choice=choose,
+            tool_choice=tool_choice,
             max_turns=options.max_turns,
         )
-        view.started(session, explanation)
+        view.started(session, _explanation(session, options))
         finished: Finished | None = None
         for event in agent.run(task) if task is not None else agent.resume():
             view.show(event)
@@ -90,19 +88,25 @@ def _new_file() -> Path:
     return folder / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.jsonl"
 
 
-def _tool_choice(wish: str, session: Session) -> tuple[ToolChoice | ChooseTools, str]:
-    """Return the tool choice, and what to tell the user about it."""
-    if not wish and not session.dialect.certificate.has_tools:
-        return required_then_none(_N_REQUIRED), (
-            f"this model's template knows no tools, so it opens no call by itself: a call is required of it for "
-            f"{_N_REQUIRED} turns, then none (--tool-choice required:{_N_REQUIRED})"
-        )
+def _tool_choice(wish: str) -> ToolChoice | ChooseTools | None:
+    """Read `auto`, `required`, `none` or `required:N`; nothing leaves it to the agent."""
     kind, _, number = wish.partition(":")
+    if not wish:
+        return None
     if kind == ToolChoice.REQUIRED and number.isdecimal() and int(number) > 0:
-        return required_then_none(int(number)), ""
-    if (wish or "auto") in tuple(ToolChoice):
-        return ToolChoice(wish or "auto"), ""
+        return required_then_none(int(number))
+    if wish in tuple(ToolChoice):
+        return ToolChoice(wish)
     raise OasisError(f"no tool choice {wish!r}.", remedy="Use auto, required, none, or required:N.")
+
+
+def _explanation(session: Session, options: RunOptions) -> str:
+    if options.tool_choice or session.opens_calls:
+        return ""
+    return (
+        f"this model's template knows no tools, so it never opens a call by itself: a call is required of it for "
+        f"{N_REQUIRED} turns, then an answer (--tool-choice required:{N_REQUIRED})"
+    )
 
 
 def _ask(call: ToolCall, tool: Tool) -> bool:

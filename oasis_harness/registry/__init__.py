@@ -7,6 +7,6 @@ tool unless its `call` is asked to.
 """
 
 from .skills import Skill, Skills
-from .tools import Effect, Group, Tool, Tools
+from .tools import Effect, Group, Tool, ToolRefused, Tools
 
-__all__ = ["Effect", "Group", "Skill", "Skills", "Tool", "Tools"]
+__all__ = ["Effect", "Group", "Skill", "Skills", "Tool", "ToolRefused", "Tools"]

@@ -19,7 +19,7 @@ from oasis_harness.errors import BadArguments, BadToolName, DuplicateTool, Regis
 
 from .schema import Description, complaints, describe, signature_text
 
-__all__ = ["Effect", "Group", "Tool", "Tools"]
+__all__ = ["Effect", "Group", "Tool", "ToolRefused", "Tools"]
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -38,6 +38,10 @@ class Group(IntEnum):
     BUILTIN = 0
     PACK = 1
     OPTIONAL = 2
+
+
+class ToolRefused(Exception):
+    """Raise it in a tool: a call that was understood and not carried out. The model reads the message as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from oasis_harness.registry import Effect, Tools
 from .files import FileTools
 from .search import SearchTools
 from .shell import ShellTools
-from .workspace import ToolRefused, Workspace
+from .workspace import Workspace
 
-__all__ = ["ToolRefused", "Workspace", "workspace_tools"]
+__all__ = ["Workspace", "workspace_tools"]
 
 
 def workspace_tools(root: str | Path) -> Tools:

@@ -9,7 +9,9 @@ ladder is that of the coding agents pi and aider.
 import codecs
 import difflib
 
-from .workspace import ToolRefused, shortened
+from oasis_harness.registry import ToolRefused
+
+from .workspace import shortened
 
 __all__ = ["edit_bytes"]
 

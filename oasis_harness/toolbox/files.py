@@ -10,8 +10,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from oasis_harness.registry import ToolRefused
+
 from .edit import edit_bytes
-from .workspace import ToolRefused, Workspace, printable, shortened
+from .workspace import Workspace, printable, shortened
 
 __all__ = ["FileTools"]
 

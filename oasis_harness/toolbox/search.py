@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .workspace import MAX_FILE_BYTES, ToolRefused, Workspace
+from oasis_harness.registry import ToolRefused
+
+from .workspace import MAX_FILE_BYTES, Workspace
 
 __all__ = ["SearchTools"]
 

@@ -14,7 +14,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .workspace import ToolRefused, Workspace
+from oasis_harness.registry import ToolRefused
+
+from .workspace import Workspace
 
 __all__ = ["ShellTools"]
 

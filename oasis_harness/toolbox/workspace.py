@@ -12,16 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MAX_FILE_BYTES", "ToolRefused", "Workspace", "printable", "shortened"]
+from oasis_harness.registry import ToolRefused
+
+__all__ = ["MAX_FILE_BYTES", "Workspace", "printable", "shortened"]
 
 MAX_FILE_BYTES = 10_000_000
 """Larger files are left to the shell: the tools here hold a file in memory."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
-
-class ToolRefused(Exception):
-    """A call that was understood and not carried out; the message is for the model and says what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oasis_harness.toolbox import ToolRefused
+from oasis_harness.registry import ToolRefused
 from oasis_harness.toolbox.edit import edit_bytes
 
 MARK = b"\xef\xbb\xbf"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oasis_harness.toolbox import ToolRefused, Workspace
+from oasis_harness.registry import ToolRefused
+from oasis_harness.toolbox import Workspace
 from oasis_harness.toolbox.search import SearchTools
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oasis_harness.registry import Effect
-from oasis_harness.toolbox import ToolRefused, Workspace, workspace_tools
+from oasis_harness.registry import Effect, ToolRefused
+from oasis_harness.toolbox import Workspace, workspace_tools
 
 steps = st.sampled_from(
     ["..", ".", "", "inside", "out", "secret.txt", "loop", "a\0b", "~", "\udcff", "x" * 300, "deep"]
