@@ -86,11 +86,11 @@ class OutOfOrder(ConversationError):
 
 
 class BrokenChain(ConversationError):
-    """A stored line does not match its digest or does not follow the line before it."""
+    """A stored line does not match its digest or the line before it, or the file changed under its writer."""
 
 
 class ConversationLocked(ConversationError):
-    """Another process writes the same conversation file."""
+    """The conversation file is open for writing elsewhere."""
 
 
 class EpochMismatch(ConversationError):

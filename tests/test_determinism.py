@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 _SCRIPT = '''
-import datetime, hashlib, json, os, sys
+import contextlib, datetime, hashlib, json, locale, os, sys
 from dataclasses import replace
+from pathlib import Path
 
 os.umask(int(sys.argv[1], 8))
+with contextlib.suppress(locale.Error):
+    locale.setlocale(locale.LC_ALL, "")  # what a host program may have done
 
 from oasis_harness import Group, ScriptedEngine, Session, Skills, Tools, workspace_tools
 from oasis_harness.tokens import load_tokenizer
@@ -26,7 +31,7 @@ def call(name, **arguments):
 
 engine = ScriptedEngine([call("list_dir"), call("search", pattern="ü") + call("weather", city="Ulm"), "Done.", "Ja."])
 if len(sys.argv) > 3:
-    engine.card = replace(engine.card, tokenizer=load_tokenizer(__import__("pathlib").Path(sys.argv[3])))
+    engine.card = replace(engine.card, tokenizer=load_tokenizer(Path(sys.argv[3])))
 # Asks for the date, so that a clock or a locale would show.
 engine.card = replace(engine.card, chat_template="{{ strftime_now('%d %B %Y %A %x') }}\\n" + engine.card.chat_template)
 
@@ -84,7 +89,9 @@ OTHERS = {
 }
 
 
-def play(folder: Path, changes: dict[str, str], tokenizer: Path | None = None) -> dict[str, object]:
+def play(
+    folder: Path, changes: dict[str, str], *, tokenizer: Path | None = None, source: str = _SCRIPT
+) -> dict[str, object]:
     """Play the conversation in a fresh process with `changes` to its surroundings."""
     (folder / "elsewhere").mkdir(parents=True, exist_ok=True)
     workspace = folder / f"workspace-{len(list(folder.iterdir()))}"  # the absolute path differs every time
@@ -96,7 +103,7 @@ def play(folder: Path, changes: dict[str, str], tokenizer: Path | None = None) -
     if "HOME" in surroundings:
         surroundings["HOME"] = str(folder / surroundings["HOME"])
     script = folder / "play.py"
-    script.write_text(_SCRIPT, encoding="utf-8")
+    script.write_text(source, encoding="utf-8")
     words = [sys.executable, str(script), umask, str(workspace), *([str(tokenizer)] if tokenizer else [])]
     done = subprocess.run(
         words, cwd=cwd, env={**os.environ, **surroundings}, capture_output=True, text=True, check=False
@@ -124,20 +131,18 @@ def test_the_surroundings_move_no_byte(plain: dict[str, object], changes: dict[s
     assert play(tmp_path, changes) == plain
 
 
-def test_another_date_is_seen(plain: dict[str, object], tmp_path: Path) -> None:
-    """Test of the test: what does vary is found."""
-    (tmp_path / "workspace").mkdir()
-    script = tmp_path / "other.py"
-    script.write_text(_SCRIPT.replace("datetime.date(2025, 3, 4)", "datetime.date(2025, 3, 5)"), encoding="utf-8")
-    words = [sys.executable, str(script), "022", str(tmp_path / "workspace")]
-    done = subprocess.run(words, env={**os.environ, **PLAIN}, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["digests"][0] != plain["digests"]
+@pytest.mark.parametrize("leak", ["hash('x')", "os.getcwd()", "os.environ['TZ']", "sys.argv[2]"])
+def test_a_leak_is_found(leak: str, tmp_path: Path) -> None:
+    """Test of the test: one word of the surroundings in the system text changes every digest."""
+    source = _SCRIPT.replace('"Be careful. Ä €"', f"str({leak})")
+    one, other = (play(tmp_path / name, OTHERS["all at once"] if name == "b" else {}, source=source) for name in "ab")
+    assert one["digests"] != other["digests"]
 
 
 @pytest.mark.model
-@pytest.mark.slow
 def test_the_surroundings_move_no_byte_of_the_default_model(default_model: Path, tmp_path: Path) -> None:
     """The same with a real tokenizer."""
     tokenizer = default_model / "tokenizer.json"
-    played = [play(tmp_path / name.replace(" ", "-"), OTHERS[name], tokenizer) for name in ("hash seed", "all at once")]
+    names = ("hash seed", "all at once")
+    played = [play(tmp_path / name.replace(" ", "-"), OTHERS[name], tokenizer=tokenizer) for name in names]
     assert played[0] == played[1]

@@ -102,7 +102,8 @@ class Recorder:
     def parse(self, node: Node) -> Parsed:
         """Return the parts of the reply `node`."""
         assert isinstance(node.event, Reply), "only replies are parsed"
-        return self.dialect.parse(node.event.data, node.index, self.schemas)
+        before = last_sent(node.parent).sent if node.parent is not None else None
+        return self.dialect.parse(node.event.data, node.index, self.schemas, before=before)
 
     def fork(self, at: Node | None) -> "Recorder":
         """Return a recorder of a fork of the conversation."""

@@ -318,7 +318,12 @@ def _dialect(engine: Engine, arguments: Mapping[str, object], date: datetime.dat
     card = engine.card
     syntax = CallSyntax(*card.call_syntax) if card.call_syntax is not None else None
     return Dialect.compose(
-        card.chat_template, variables=card.template_variables, arguments=arguments, date=date, syntax=syntax
+        card.chat_template,
+        variables=card.template_variables,
+        arguments=arguments,
+        date=date,
+        syntax=syntax,
+        stops=[card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids)],
     )
 
 

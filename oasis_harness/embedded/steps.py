@@ -51,14 +51,15 @@ class CountingModel:
 class Sampler:
     """Picks the next token: the most likely one, or a draw at `temperature` (Gumbel's trick), within the call gate."""
 
-    def __init__(self, sampling: Sampling, gate: CallGate, n_prompt: int) -> None:
+    def __init__(self, sampling: Sampling, gate: CallGate, n_tokens: int, n_prompt: int) -> None:
         self._temperature = sampling.temperature
         self._gate = gate
+        self._n_tokens = n_tokens  # a model's rows of logits may be padded past its tokenizer
         self._random = np.random.default_rng([sampling.seed, n_prompt])
 
     def pick(self, logits: mx.array) -> int:
         """Return a token for `logits`, shape (n_vocabulary,)."""
-        scores = self._gate.mask(np.array(logits.astype(mx.float32)))
+        scores = self._gate.mask(np.array(logits.astype(mx.float32))[: self._n_tokens])
         if self._temperature > 0:
             scores = scores / self._temperature + self._random.gumbel(size=scores.shape).astype(np.float32)
         return int(np.argmax(scores))
@@ -107,7 +108,7 @@ def decode(
     is_cancelled: Callable[[], bool],
 ) -> Generator[Piece, None, None]:
     """Sample onto `reply` until a stop token, the end of a required call, the length limit or a cancel."""
-    sampler = Sampler(sampling, gate, len(trunk.ids))
+    sampler = Sampler(sampling, gate, len(tokenizer.pieces), len(trunk.ids))
     while True:
         token = sampler.pick(logits)
         reply.first_token_s = reply.first_token_s or time.perf_counter() - reply.started

@@ -96,12 +96,13 @@ def _cut(text: str, syntax: CallSyntax, closer: str, stops: Sequence[str]) -> Cu
 
 def _require_independence(template: Template, form: CallForm, answered: str) -> None:
     """Refuse a template that writes a call otherwise once it is answered: its bytes were sampled before that."""
+    own, delta = form.cut.split(answered)
     alone = _try(template, form.messages([(_ID, _NAME)]), generation_prompt=False)
-    if alone is None:
-        return
-    own, _ = form.cut.split(answered)
-    if not alone.partition(SENTINEL)[2].startswith(own):
+    if alone is not None and not alone.partition(SENTINEL)[2].startswith(own):
         raise unsupported("what it writes for a call depends on whether a result follows")
+    later = _answered(template, form, before=text_base(said="One."))
+    if later is not None and form.cut.split(later)[1] != delta:
+        raise unsupported("what it writes for a result depends on the turns before")
 
 
 def _require_verbatim(text: str) -> None:
@@ -152,9 +153,17 @@ def _given_ids(template: Template, form: CallForm) -> GivenIds:
     return GivenIds.NONE
 
 
-def _answered(template: Template, form: CallForm, *, call_id: str = _ID, earlier: Sequence[int] = ()) -> str | None:
+def _answered(
+    template: Template,
+    form: CallForm,
+    *,
+    call_id: str = _ID,
+    earlier: Sequence[int] = (),
+    before: Sequence[Message] = (),
+) -> str | None:
     """Return the render of one call and its result, or None where the template refuses it."""
-    return _try(template, [*form.messages([(call_id, _NAME)], earlier), result_message(call_id, _NAME, _RESULT)])
+    base = form.messages([(call_id, _NAME)], earlier)
+    return _try(template, [*before, *base, result_message(call_id, _NAME, _RESULT)])
 
 
 def _try(template: Template, messages: Sequence[Message], *, generation_prompt: bool = True) -> str | None:

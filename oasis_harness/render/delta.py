@@ -53,6 +53,8 @@ class Renderer:
             notes = [rider for rider in riders if isinstance(rider, Note)]
             return self._first(_head_of(tip), self._with_riders(notes, event.summary))
         if isinstance(event, ToolResults):
+            if not event.results:
+                raise ValueError("there are no results to render")
             new = self.dialect.result_messages(event, self._with_riders(riders))
             return self._after(*self._result_base(last, event), new)
         text = self._with_riders(riders, event.text)

@@ -17,8 +17,8 @@ __all__ = ["JSON_CALLS", "CallSyntax", "GivenIds", "Parsed", "ToolCall", "parse"
 _THINK = (("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]"))
 """Reasoning marks in use; a reply has one pair at most."""
 
-_MAX_TRIES = 16
-"""How many marks are tried as the end of one call."""
+_MAX_TRIES, _MAX_MARKS = 16, 256
+"""How many marks are tried as the end of one call, of how many that are looked at."""
 
 
 class CallSyntax(NamedTuple):
@@ -141,20 +141,23 @@ def _ends(rest: str, syntax: CallSyntax) -> _Ends:
 
 
 def _nested_ends(rest: str, syntax: CallSyntax) -> _Ends:
-    """Find the closers that are not a nested opener's; where there is none, those that stand where a call may end."""
+    """Find the closers that are not a nested opener's; where there is none, those that stand where a call may end.
+
+    Likeliest of all is one that is both.
+    """
     opener, closer = re.escape(syntax.opener), re.escape(syntax.closer)
     may_follow = re.compile(rf"\s*({opener}|\Z)")
     own: list[tuple[int, int]] = []
     others: list[tuple[int, int]] = []
     depth = 0
-    for match in re.finditer(f"{opener}|{closer}", rest):
+    for match in itertools.islice(re.finditer(f"{opener}|{closer}", rest), _MAX_MARKS):
         is_last = may_follow.match(rest, match.end()) is not None
         if match.group() == syntax.opener:
             depth += 1
         elif depth == 0:
             own.append(match.span())
             if is_last:
-                return _Ends(own, match.end())
+                return _Ends([own[-1], *own[:-1]], match.end())
         else:
             depth -= 1
             others += [match.span()] if is_last else []

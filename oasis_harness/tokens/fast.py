@@ -11,15 +11,16 @@ pieces. So every piece is tried. Whatever fails is left to the tokenizers librar
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tiktoken
 import tokenizers
 
 from .alphabet import byte_alphabet
+from .tokenizer import EncodeText
 
-__all__ = ["fast_encoder"]
+__all__ = ["fast_encoder", "slow_encoder"]
 
 _GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _GPT2_SINGLE_DIGITS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
@@ -39,7 +40,17 @@ _PROBES = (
 _UNSETTLED = re.compile("[\U00010000-\U0001efff\U0001fc00-\U0010ffff]")
 
 
-def fast_encoder(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> Callable[[str], Sequence[int]] | None:
+def slow_encoder(encoder: tokenizers.Tokenizer) -> EncodeText:
+    """Return the encoder of the tokenizers library, as it is."""
+
+    def slow(text: str) -> Sequence[int]:
+        ids: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
+        return ids
+
+    return slow
+
+
+def fast_encoder(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> EncodeText | None:
     """Return a tiktoken encoder that gives the ids of `encoder`, or None where there is none.
 
     `content` is the parsed `tokenizer.json` of `encoder`, without special tokens.
@@ -47,10 +58,7 @@ def fast_encoder(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> Call
     encoding, ids = _encoding(content)
     if encoding is None or not _merges_alone(content, encoder):
         return None
-
-    def slow(text: str) -> Sequence[int]:
-        found: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
-        return found
+    slow = slow_encoder(encoder)
 
     def fast(text: str) -> Sequence[int]:
         if _UNSETTLED.search(text):
@@ -69,7 +77,7 @@ def _encoding(content: dict[str, Any]) -> tuple[tiktoken.Encoding | None, list[i
     """Return (the same vocabulary and merges for tiktoken, id of each of its ranks)."""
     pattern = _pattern(content)
     ranks, ids = _ranks(content["model"])
-    if pattern is None or not ranks or content["added_tokens"]:
+    if pattern is None or not ranks:
         return None, []
     try:
         return tiktoken.Encoding(name="oasis", pat_str=pattern, mergeable_ranks=ranks, special_tokens={}), ids

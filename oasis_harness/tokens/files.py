@@ -6,22 +6,21 @@ of printable stand-ins) and SentencePiece vocabularies with byte fallback (`▁`
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import tokenizers
 
 from oasis_harness.errors import BadTokenizer
 
 from .alphabet import byte_alphabet
-from .fast import fast_encoder
+from .fast import fast_encoder, slow_encoder
+from .tokenizer import EncodeText
 
 __all__ = ["read_tokenizer_json"]
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "▁"
-
-EncodeText: TypeAlias = Callable[[str], Sequence[int]]
 
 
 def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeText]:
@@ -37,6 +36,7 @@ def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, 
         pieces = _pieces(content, specials)
         ordinary = _ordinary(content, specials)
         encoder = tokenizers.Tokenizer.from_str(json.dumps(ordinary))
+        fixed = _fixed(content, specials)
     except Exception as error:  # noqa: BLE001 - the file is foreign, and so is the library that reads it
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise BadTokenizer(
@@ -44,9 +44,8 @@ def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, 
             remedy="It must be a byte-level BPE or a SentencePiece BPE with byte fallback; use another model.",
             path=name,
         ) from None
-    if is_byte_level(content):
-        return pieces, specials, fast_encoder(ordinary, encoder) or _encode_text(encoder)
-    return pieces, specials, _around_marks(_encode_text(encoder), ordinary["model"]["vocab"])
+    encode_text = (is_byte_level(content) and fast_encoder(ordinary, encoder)) or slow_encoder(encoder)
+    return pieces, specials, _around(fixed, encode_text)
 
 
 def is_byte_level(content: dict[str, Any]) -> bool:
@@ -69,7 +68,7 @@ def _refuse_other_kinds(content: dict[str, Any]) -> None:
 
 
 def _added(content: dict[str, Any]) -> list[dict[str, Any]]:
-    return content.get("added_tokens") or []
+    return [token for token in content.get("added_tokens") or () if token["content"]]
 
 
 def _is_marker(token: dict[str, Any]) -> bool:
@@ -88,6 +87,16 @@ def _pieces(content: dict[str, Any], specials: dict[str, int]) -> list[bytes]:
         if text not in specials:
             pieces[token] = spell(text)
     return pieces
+
+
+def _fixed(content: dict[str, Any], specials: dict[str, int]) -> dict[str, list[int]]:
+    """Return the ids of text that is not left to merges: added white space, and a typed `▁`, spelled in bytes."""
+    fixed = {token["content"]: [token["id"]] for token in _added(content) if token["content"] not in specials}
+    if is_byte_level(content):
+        return fixed
+    vocabulary = content["model"]["vocab"]
+    mark = [vocabulary[_byte_piece(byte)] for byte in _SPACE.encode("utf-8")]
+    return {text: ids for text, ids in fixed.items() if _SPACE not in text} | {_SPACE: mark}
 
 
 def _byte_level_piece(text: str) -> bytes:
@@ -115,7 +124,7 @@ def _ordinary(content: dict[str, Any], specials: dict[str, int]) -> dict[str, An
         **content,
         "truncation": None,
         "padding": None,
-        "added_tokens": [token for token in _added(content) if not _is_marker(token)],
+        "added_tokens": [],
         "normalizer": normalizer,
         "pre_tokenizer": _without_prefix_space(content.get("pre_tokenizer")),
         "post_processor": None,
@@ -162,23 +171,15 @@ def _parts(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     return [part, *(inner for key in ("normalizers", "pretokenizers", "decoders") for inner in part.get(key) or ())]
 
 
-def _encode_text(encoder: tokenizers.Tokenizer) -> EncodeText:
-    def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
-        return ids
-
-    return encode
-
-
-def _around_marks(encode_text: EncodeText, vocabulary: dict[str, int]) -> EncodeText:
-    """Spell a typed `▁` in bytes: its own piece means a space."""
-    mark = [vocabulary[_byte_piece(byte)] for byte in _SPACE.encode("utf-8")]
+def _around(fixed: dict[str, list[int]], encode_text: EncodeText) -> EncodeText:
+    """Return an encoder that gives the texts of `fixed` their ids and leaves what is between them to `encode_text`."""
+    if not fixed:
+        return encode_text
+    longest_first = sorted(fixed, key=len, reverse=True)
+    pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
     def encode(text: str) -> Sequence[int]:
-        first, *others = text.split(_SPACE)
-        ids = list(encode_text(first))
-        for other in others:
-            ids += [*mark, *encode_text(other)]
-        return ids
+        parts = pattern.split(text)
+        return [token for part in parts if part for token in fixed.get(part) or encode_text(part)]
 
     return encode

@@ -1,7 +1,8 @@
 """Where the ids of a delta meet the ids before it.
 
 Encoding piece by piece equals encoding the whole only where no merge crosses the cut. Right at a special token none
-can. Elsewhere one may; the ids are then kept as they were sent, and the seam is recorded, never repaired.
+can (unless one special token begins another). Elsewhere one may; the ids are then kept as they were sent, and the seam
+is recorded, never repaired.
 """
 
 from enum import StrEnum

@@ -16,7 +16,7 @@ from oasis_harness.errors import BadTokenizer, NotEncodable
 
 from .seam import Seam
 
-__all__ = ["Tokenizer", "byte_tokenizer", "load_tokenizer"]
+__all__ = ["EncodeText", "Tokenizer", "byte_tokenizer", "load_tokenizer"]
 
 EncodeText: TypeAlias = Callable[[str], Sequence[int]]
 
@@ -148,12 +148,14 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def _require_exact(tokenizer: Tokenizer, path: Path) -> None:
+    sample = tokenizer.escape(_SAMPLE)
     try:
-        sample = tokenizer.escape(_SAMPLE)
         tokenizer.encode(sample, [(0, len(sample))])
-    except NotEncodable as error:
+    except NotEncodable:
         raise BadTokenizer(
-            f"{path.name} changes ordinary text: {error}", remedy="Use a model whose tokenizer keeps text.", path=path
+            f"{path.name} changes ordinary text: {sample!r} does not come back from its ids.",
+            remedy="Its ids cannot be turned back into bytes; use another model.",
+            path=path,
         ) from None
 
 

@@ -226,7 +226,7 @@ def test_ids_that_would_not_be_read_back_are_refused_before_anything_moves(wrong
 
 def test_a_text_that_is_not_bytes_is_refused() -> None:
     """A `str` would be written as one thing and read back as another."""
-    with pytest.raises(ValueError, match="'str' object"):
+    with pytest.raises(ValueError, match="text must be bytes"):
         Conversation(HEAD).append(User("text"), b"x", (1,))  # type: ignore[arg-type]
 
 

@@ -1,6 +1,5 @@
 """The file: a line an event, written before the handle moves, and read back byte for byte and id for id."""
 
-import contextlib
 import errno
 import os
 import resource
@@ -264,10 +263,13 @@ def interrupt(action: Callable[[], object], at: int) -> bool:
         return trace
 
     sys.settrace(trace)
-    with contextlib.suppress(KeyboardInterrupt):  # pydantic tries again when it comes inside one of our functions
+    try:
         action()
-    sys.settrace(None)
-    return left < 0
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
 
 
 @pytest.mark.slow

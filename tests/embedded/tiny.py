@@ -10,6 +10,8 @@ FAMILIES = ("llama", "gemma3_text", "qwen3_next")
 
 SPECIALS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 N_VOCABULARY = 256 + len(SPECIALS)
+N_ROWS = N_VOCABULARY + 5
+"""Rows of logits: padded past the tokenizer, as real models are."""
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -24,7 +26,7 @@ _COMMON = {
     "num_key_value_heads": 2,
     "head_dim": 8,
     "rms_norm_eps": 1e-5,
-    "vocab_size": N_VOCABULARY,
+    "vocab_size": N_ROWS,
     "max_position_embeddings": 4096,
     "eos_token_id": N_VOCABULARY - 2,
 }

@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oasis_harness.conversation import Conversation, Epoch, Event, Head, Note, Reply, ToolResult, ToolResults, User
 from oasis_harness.render import Delta, Dialect, Message, Renderer
 
-from .templates import VARIABLES, Family
+from .families import VARIABLES, Family
 
 DATE = datetime.date(2025, 3, 9)
 EPOCH = Epoch("template", "{}", "tokenizer")
@@ -39,6 +39,7 @@ class Step:
     """(name, arguments) each; without any, `said` was an answer, and `back` has the next user's words."""
     back: Sequence[str]
     notes: Sequence[str] = ()
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,23 +61,23 @@ def tool(name: str, description: str = "Does it.") -> dict[str, Any]:
 
 
 @st.composite
-def steps(draw: st.DrawFn, family: Family) -> Step:
+def steps(draw: st.DrawFn, family: Family, texts: st.SearchStrategy[str] = texts) -> Step:
     calls = []
     if family.has_calls and draw(st.booleans()):
         calls = draw(st.lists(st.tuples(names, arguments), min_size=1, max_size=family.n_calls))
     back = draw(st.lists(texts, min_size=len(calls) or 1, max_size=len(calls) or 1))
     is_silent = bool(calls) and not family.has_text_calls
-    return Step("" if is_silent else draw(texts), calls, back, draw(st.lists(texts, max_size=2)))
+    reasoning = draw(texts) if family.thinks else ""
+    return Step("" if is_silent else draw(texts), calls, back, draw(st.lists(texts, max_size=2)), reasoning)
 
 
 @st.composite
-def talks(draw: st.DrawFn, family: Family) -> Talk:
-    listed = draw(st.lists(names, unique=True, max_size=2)) if family.has_calls else []
+def talks(draw: st.DrawFn, family: Family, texts: st.SearchStrategy[str] = texts) -> Talk:
     return Talk(
-        system=draw(texts) if family.has_system else "",
-        tools=[tool(name, draw(texts)) for name in listed],
+        system=draw(texts),
+        tools=[tool(name, draw(texts)) for name in draw(st.lists(names, unique=True, max_size=2))],
         user=draw(texts),
-        steps=draw(st.lists(steps(family), max_size=5)),
+        steps=draw(st.lists(steps(family, texts), max_size=5)),
     )
 
 
@@ -101,8 +102,9 @@ class Driver:
         self.conversation = Conversation(talk.head())
         self.messages, self.tools = spoken.first_messages(talk.head(), talk.user)
         self.sent = b""
-        self.deltas: list[Delta] = []
-        self._append(User(talk.user.encode()))
+        self.turns: list[tuple[Delta, list[str]]] = []
+        """The deltas that sent bytes, each with the texts that were authored for it."""
+        self._append(User(talk.user.encode()), [*self.messages, *(one["function"] for one in self.tools)])
         for step in talk.steps:
             self._play(step)
 
@@ -123,45 +125,37 @@ class Driver:
         number = len(self.messages)
         calls = [(f"call{number:03d}{n:02d}", name, given) for n, (name, given) in enumerate(step.calls)]
         message = _assistant(step.said, calls)
+        if step.reasoning:
+            message["reasoning_content"] = step.reasoning
         data = self.sampled(message).encode()
         self.conversation.append(Reply(data, "stop", "auto", 0), data)
         self.messages.append(message)
         self.sent += data
         for note in step.notes:
-            self._append(Note(note.encode()))
+            self.conversation.append(Note(note.encode()))
         noted = "\n\n".join(step.notes)
         if not calls:
-            self.messages.append(_message("user", "\n\n".join([*step.notes, *step.back])))
-            self._append(User(step.back[0].encode()))
+            new = [_message("user", "\n\n".join([*step.notes, *step.back]))]
+            self._append(User(step.back[0].encode()), new)
+            self.messages += new
             return
         results = [
             ToolResult(call_id, name, content.encode())
             for (call_id, name, _), content in zip(calls, step.back, strict=True)
         ]
         contents = [*step.back[:-1], "\n\n".join([step.back[-1], noted]) if noted else step.back[-1]]
-        self.messages += [
+        new = [
             {**_message("tool", content), "tool_call_id": result.call_id, "name": result.name}
             for result, content in zip(results, contents, strict=True)
         ]
-        self._append(ToolResults(tuple(results)))
+        self._append(ToolResults(tuple(results)), new)
+        self.messages += new
 
-    def _append(self, event: Event) -> None:
+    def _append(self, event: Event, new: Sequence[Message]) -> None:
         delta = self.renderer.extend(self.conversation.tip, event)
         self.conversation.append(event, delta.data)
-        self.deltas.append(delta)
+        self.turns.append((delta, [str(one.get("content", one.get("description"))) for one in new]))
         self.sent += delta.data
-
-
-def fold(spoken: Dialect, events: Sequence[Event], *, on_delta: Callable[[Delta], None] | None = None) -> bytes:
-    """Return the prompt that `events` make, the first of them a head."""
-    head, *rest = events
-    assert isinstance(head, Head)
-    renderer, conversation, sent = Renderer(spoken), Conversation(head), b""
-    for event in rest:
-        data = event.data if isinstance(event, Reply) else renderer.extend(conversation.tip, event).data
-        conversation.append(event, data)
-        sent += data
-    return sent
 
 
 def _assistant(said: str, calls: Sequence[tuple[str, str, dict[str, Any]]]) -> Message:
