@@ -120,3 +120,18 @@ def test_required_without_tools_or_in_a_foreign_syntax_is_refused() -> None:
     with pytest.raises(ToolChoiceUnsupported, match="required"):
         gate(ToolChoice.REQUIRED, is_json=False)
     assert follow(gate(ToolChoice.AUTO, is_json=False), PLAIN, b"<tool_call>anything")
+
+
+def test_a_token_that_opens_a_call_and_begins_it_arms_the_grammar_in_its_middle() -> None:
+    """Vocabularies have tokens such as `>{"`: the part after the opener counts as the call's beginning."""
+    pieces = [bytes([byte]) for byte in range(256)] + [b"<|im_start|>", b"<|im_end|>", b'>{"na', b'>"']
+    tokenizer = Tokenizer(pieces, {"<|im_end|>": 257}, lambda text: text.encode(), digest="sha256:test")
+    grammar = grammar_tokenizer(tokenizer, len(pieces), 257)
+    for token, allowed in ((258, {ord("m")}), (259, set(range(256)))):
+        sampling = Sampling(tools=schemas(), opener="<tool_call>", closer="</tool_call>")
+        opened = CallGate(sampling, tokenizer, grammar)
+        for part in (*b"<tool_call", token):
+            opened.accept(part)
+        free = np.flatnonzero(np.isfinite(opened.mask(np.zeros(len(pieces), dtype=np.float32))))
+        assert allowed <= set(free.tolist())
+        assert (len(free) < 10) is (token == 258)  # one that already broke the call leaves it to the parser
