@@ -27,8 +27,9 @@ from oasis_harness.conversation import (
 from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step, ToolChoice, check, measure
 from oasis_harness.errors import BrokenChain, OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools
-from oasis_harness.render import CallSyntax, Dialect, ToolCall
+from oasis_harness.render import Dialect, ToolCall
 
+from .opening import dialect_of, new_file, registry_of
 from .recorder import Recorder
 from .turn import Turn, Usage
 
@@ -64,8 +65,8 @@ class Session:
         date: datetime.date | None = None,
         sampling: Sampling | None = None,
     ) -> None:
-        dialect = _dialect(engine, arguments or {}, date or datetime.date.today())
-        registry = _registry(tools, skills)
+        dialect = dialect_of(engine, arguments or {}, date or datetime.date.today())
+        registry = registry_of(tools, skills)
         encoder = engine.card.tokenizer
         head = Head(
             epoch=dialect.epoch(encoder.digest),
@@ -73,7 +74,7 @@ class Session:
             tools=tuple(tool.schema for tool in registry.values()),
             skills=skills.lines() if skills is not None else (),
         )
-        file = _new_file(path) if path is not None else None
+        file = new_file(path) if path is not None else None
         conversation = Conversation(head, sink=file.append if file else None)
         self._begin(engine, Recorder(conversation, dialect, engine.card, registry), policy, sampling, file)
 
@@ -106,13 +107,13 @@ class Session:
                 raise BrokenChain(f"{path} holds no event.", remedy="Name a file written by a session.", path=path)
             conversation = Conversation.at(file.tip, sink=file.append)
             epoch = conversation.epoch
-            dialect = _dialect(engine, epoch.switches(), epoch.date())
+            dialect = dialect_of(engine, epoch.switches(), epoch.date())
             epoch.require(dialect.epoch(engine.card.tokenizer.digest))
         except BaseException:
             file.close()
             raise
         session = cls.__new__(cls)
-        recorder = Recorder(conversation, dialect, engine.card, _registry(tools, skills))
+        recorder = Recorder(conversation, dialect, engine.card, registry_of(tools, skills))
         session._begin(engine, recorder, policy, sampling, file)
         return session
 
@@ -312,37 +313,6 @@ class Session:
             is_json=self.dialect.is_json,
             max_tokens=min(self.sampling.max_tokens, n_free),
         )
-
-
-def _dialect(engine: Engine, arguments: Mapping[str, object], date: datetime.date | None) -> Dialect:
-    card = engine.card
-    syntax = CallSyntax(*card.call_syntax) if card.call_syntax is not None else None
-    return Dialect.compose(
-        card.chat_template,
-        variables=card.template_variables,
-        arguments=arguments,
-        date=date,
-        syntax=syntax,
-        stops=[card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids)],
-    )
-
-
-def _registry(tools: Tools | None, skills: Skills | None) -> dict[str, Tool]:
-    """Return the frozen tools by name, in prompt order, with `load_skill` where there are skills."""
-    every = tools.copy() if tools is not None else Tools()
-    if skills is not None:
-        skills.register(every)
-    return {tool.name: tool for tool in every.frozen()}
-
-
-def _new_file(path: Path | str) -> ConversationFile:
-    file = ConversationFile(path)
-    if file.tip is not None:
-        file.close()
-        raise OutOfOrder(
-            f"{path} already holds a conversation.", remedy="Continue it with Session.load(), or name a new file."
-        )
-    return file
 
 
 def _cancelled(engine: Engine, steps: Iterator[Step]) -> Outcome | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded
+from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded, last_sent
 from oasis_harness.errors import UnsupportedTemplate
 
 from .base import AFTER_TEXT, Cut, text_base
@@ -107,13 +107,16 @@ class Renderer:
 
 
 def _last_sent(tip: Node) -> tuple[Node, list[Note | ToolsAdded]]:
-    """Return the last node that spoke, and the notes and added tools since, which the next turn carries."""
+    """Return the last node that spoke, and the notes and added tools that no turn has carried yet.
+
+    Some may stand before a reply: they came while the model was answering.
+    """
     riders: list[Note | ToolsAdded] = []
-    node = tip
-    while isinstance(node.event, Note | ToolsAdded) and node.parent is not None:
-        riders.append(node.event)
+    node: Node | None = tip
+    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply):
+        riders += [node.event] if not isinstance(node.event, Reply) else []
         node = node.parent
-    return node, riders[::-1]
+    return last_sent(tip), riders[::-1]
 
 
 def _answered_before(last: Node) -> list[int]:

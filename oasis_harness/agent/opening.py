@@ -1,0 +1,44 @@
+"""What a session starts from: how the model is spoken to, what may be called, where it is recorded."""
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+
+from oasis_harness.conversation import ConversationFile
+from oasis_harness.engine import Engine
+from oasis_harness.errors import OutOfOrder
+from oasis_harness.registry import Skills, Tool, Tools
+from oasis_harness.render import CallSyntax, Dialect
+
+__all__ = ["dialect_of", "new_file", "registry_of"]
+
+
+def dialect_of(engine: Engine, arguments: Mapping[str, object], date: datetime.date | None) -> Dialect:
+    card = engine.card
+    syntax = CallSyntax(*card.call_syntax) if card.call_syntax is not None else None
+    return Dialect.compose(
+        card.chat_template,
+        variables=card.template_variables,
+        arguments=arguments,
+        date=date,
+        syntax=syntax,
+        stops=[card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids)],
+    )
+
+
+def registry_of(tools: Tools | None, skills: Skills | None) -> dict[str, Tool]:
+    """Return the frozen tools by name, in prompt order, with `load_skill` where there are skills."""
+    every = tools.copy() if tools is not None else Tools()
+    if skills is not None:
+        skills.register(every)
+    return {tool.name: tool for tool in every.frozen()}
+
+
+def new_file(path: Path | str) -> ConversationFile:
+    file = ConversationFile(path)
+    if file.tip is not None:
+        file.close()
+        raise OutOfOrder(
+            f"{path} already holds a conversation.", remedy="Continue it with Session.load(), or name a new file."
+        )
+    return file
