@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import platformdirs
 from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, Session, Turn, required_then_none
 from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Sampling, ToolChoice
-from oasis_harness.errors import OasisError
+from oasis_harness.errors import OasisError, ReuseWarning
 from oasis_harness.registry import Skills, Tool
 from oasis_harness.render import ToolCall
 from oasis_harness.toolbox import workspace_tools
@@ -48,6 +49,7 @@ def run_task(task: str | None, options: RunOptions) -> int:
         raise OasisError(f"{options.workspace} is no folder.", remedy="Name one with --workspace.")
     _require_something_to_do(task, options)
     tool_choice = _tool_choice(options.tool_choice)
+    warnings.simplefilter("ignore", ReuseWarning)  # every turn's line shows its deficit
     with open_engine(options.model, report=view.report) as engine, _session(engine, options) as session:
         agent = Agent(
             engine,
