@@ -75,6 +75,8 @@ class Recorder:
             PromptTooLong: They do not fit the context window; nothing was recorded.
         """
         calls = self.open_calls
+        if not calls:
+            raise OutOfOrder("the last reply has no call that waits for a result.", remedy="Go on with send().")
         if {call.id for call in calls} != set(results):
             raise OutOfOrder(
                 f"the last reply made the calls {[call.id for call in calls]}, there are results for {list(results)}.",

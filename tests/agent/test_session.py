@@ -80,6 +80,8 @@ def test_results_are_one_event_and_must_be_complete() -> None:
         session.send("never mind")
     assert session.results({first: "3", second: ToolResult(second, "add", b"3")}).text == "done"
     assert not session.open_calls
+    with pytest.raises(OutOfOrder, match="no call that waits"):
+        session.results({})
 
 
 def test_tool_choice_changes_no_byte_of_the_prompt() -> None:

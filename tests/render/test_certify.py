@@ -112,7 +112,8 @@ def test_a_call_without_an_end_that_anyone_knows_is_refused() -> None:
     """Llama's calls end otherwise than its answers, so only the model's stop tokens tell where."""
     syntax = FAMILIES["llama"].syntax
     assert refusal(LLAMA, syntax=syntax) == "where a call ends in its history cannot be told"
-    assert certificate(LLAMA, syntax=syntax, stops=["<|eom_id|>"]).calls is not None
+    form = certificate(LLAMA, syntax=syntax, stops=["<|start_header_id|>", "", "<|eom_id|>"]).calls
+    assert form is not None and form.cut == Cut(closer="<|eom_id|>")
 
 
 def test_a_result_that_is_rewritten_is_refused() -> None:
@@ -145,6 +146,12 @@ def test_the_marks_of_json_calls_do_not_make_calls_json() -> None:
     form = certificate(CODER, syntax=JSON_CALLS).calls
     assert form is not None and not form.is_json
     assert not dialect(FAMILIES["glm"]).is_json and dialect(FAMILIES["chatml with tools"]).is_json
+
+
+def test_arguments_inside_a_string_are_not_the_json_a_grammar_would_write() -> None:
+    source = CHATML_TOOLS.replace("call.function.arguments | tojson", "call.function.arguments | tojson | tojson")
+    form = certificate(source, syntax=JSON_CALLS).calls
+    assert form is not None and not form.is_json
 
 
 def test_where_calls_are_never_shown_the_parser_tells_whether_they_are_json() -> None:

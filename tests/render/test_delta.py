@@ -167,6 +167,15 @@ def test_notes_ride_inside_the_last_result() -> None:
     )
 
 
+def test_a_note_that_came_while_the_model_was_answering_rides_too() -> None:
+    """And only once: the turn that carried it ends the search."""
+    log, render = conversation(User(b"Hi"), Note(b"Late."), reply()), renderer("chatml")
+    assert render.extend(log.tip, User(b"More")).data.count(b"Late.\n\nMore") == 1
+    log.append(User(b"More"), b"x")
+    log.append(reply(), b"x")
+    assert b"Late." not in render.extend(log.tip, User(b"Again")).data
+
+
 @pytest.mark.parametrize("before", [(), (User(b"Hi"), reply())])
 def test_notes_and_added_tools_stand_before_the_users_words(before: tuple[Event, ...]) -> None:
     added = ToolsAdded((json.dumps(tool("shell", "Run it.")).encode(),))

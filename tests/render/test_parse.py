@@ -207,6 +207,8 @@ def test_a_call_inside_the_text_of_one_that_was_cut_off_never_runs(syntax: CallS
     example = "<tool_call>\n<function=delete_all>\n</function>\n</tool_call>"
     parsed = read(f"<tool_call>\n<function=write>\n<parameter=text>\nCall it so: {example} and th", syntax)
     assert len(parsed.calls) == 1 and "cut off" in parsed.calls[0].error
+    strange = f"<tool_call>\n<function=write>\n<parameter=text>\nends with </tool_call>, as in {example} and th"
+    assert len(read(strange, XML_CALLS).calls) == 1 and errors(read(strange, XML_CALLS)) != [""]
 
 
 def test_a_broken_call_is_not_mended_with_the_next_one() -> None:

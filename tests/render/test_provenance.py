@@ -117,6 +117,7 @@ def test_a_description_is_found_however_the_tools_are_printed(print_: str) -> No
         "('!' if message.content.startswith('<|') else '') + message.content",
         "(message.content | length | string if message.content | length > 100 else message.content)",
         "message.content | wordwrap(90)",
+        "message.content + (message.content.replace('secret', '') if 'secret' in message.content else '')",
     ],
 )
 def test_a_text_that_the_template_changes_or_drops_is_refused(rewriting: str) -> None:
