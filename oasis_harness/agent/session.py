@@ -35,6 +35,9 @@ from .turn import Turn, Usage
 
 __all__ = ["Session"]
 
+_DRIVEN_MAX_TOKENS, _DRIVEN_MAX_STRING = 160, 120
+"""How long a reply, and a text argument in it, of a driven model may be."""
+
 
 class Session:
     """A conversation with an engine, recorded as it is sent.
@@ -151,12 +154,13 @@ class Session:
 
     @property
     def opens_calls(self) -> bool:
-        """Whether the model can be expected to open a call by itself: its template knows tools.
+        """Whether the model opens calls by itself. The default model does not, and is driven.
 
-        One that does not is driven: without a tool choice of yours, a user turn requires a call and results require
-        an answer. Sampling only; the prompt is the same.
+        Without a tool choice of yours, a user turn requires a call of it and results require an answer; and since it
+        does not find the end by itself either, replies and their text arguments are kept short. Sampling only: the
+        prompt is the same.
         """
-        return self.dialect.certificate.has_tools
+        return self.engine.card.opens_calls
 
     @property
     def path(self) -> Path | None:
@@ -304,6 +308,7 @@ class Session:
 
     def _sampling(self, choice: ToolChoice) -> Sampling:
         n_free = self.engine.card.n_context - self.conversation.tip.n_tokens
+        is_driven = not self.opens_calls
         return replace(
             self.sampling,
             tool_choice=choice,
@@ -311,7 +316,8 @@ class Session:
             opener=self.dialect.syntax.opener,
             closer=self.dialect.syntax.closer,
             is_json=self.dialect.is_json,
-            max_tokens=min(self.sampling.max_tokens, n_free),
+            max_string=self.sampling.max_string or (_DRIVEN_MAX_STRING if is_driven else 0),
+            max_tokens=min(self.sampling.max_tokens, n_free, *([_DRIVEN_MAX_TOKENS] if is_driven else [])),
         )
 
 

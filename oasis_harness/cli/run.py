@@ -106,8 +106,8 @@ def _explanation(session: Session, options: RunOptions) -> str:
     if options.tool_choice or session.opens_calls:
         return ""
     return (
-        f"this model's template knows no tools, so it never opens a call by itself: a call is required of it for "
-        f"{N_REQUIRED} turns, then an answer (--tool-choice required:{N_REQUIRED})"
+        f"this model never opens a call by itself: one is required of it for {N_REQUIRED} turns, then an answer "
+        f"(--tool-choice required:{N_REQUIRED}); its replies are kept short"
     )
 
 

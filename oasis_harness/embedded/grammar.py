@@ -42,7 +42,7 @@ class CallGate:
         self._matcher: Any = None
         has_grammar = bool(sampling.is_json and sampling.tools and sampling.opener and sampling.closer)
         self._ll_tokenizer = ll_tokenizer if has_grammar else None
-        self._call = _call_rule(sampling.tools) if has_grammar else ""
+        self._call = _call_rule(sampling.tools, sampling.max_string) if has_grammar else ""
         if self._choice is ToolChoice.REQUIRED:
             self._require(sampling)
         self.is_done = False
@@ -123,7 +123,7 @@ class _View:
         return list(self._tokenizer.encode(text, [(0, len(text))]))
 
 
-def _call_rule(tools: tuple[bytes, ...]) -> str:
+def _call_rule(tools: tuple[bytes, ...], max_string: int) -> str:
     """Return the lark rule `call`: a JSON object that names one of `tools` and fits its parameters."""
     functions = [json.loads(tool)["function"] for tool in tools]
     schema = {
@@ -133,7 +133,7 @@ def _call_rule(tools: tuple[bytes, ...]) -> str:
                 "type": "object",
                 "properties": {
                     "name": {"const": function["name"]},
-                    "arguments": {"additionalProperties": False, **function["parameters"]},
+                    "arguments": {"additionalProperties": False, **_bounded(function["parameters"], max_string)},
                 },
                 "required": ["name", "arguments"],
                 "additionalProperties": False,
@@ -142,6 +142,17 @@ def _call_rule(tools: tuple[bytes, ...]) -> str:
         ],
     }
     return f"call: %json {json.dumps(schema)}\n"
+
+
+def _bounded(schema: Any, max_string: int) -> Any:
+    """Return `schema` with a bound on every free text in it."""
+    if isinstance(schema, list):
+        return [_bounded(item, max_string) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounded = {key: _bounded(value, max_string) for key, value in schema.items()}
+    is_free_text = bounded.get("type") == "string" and not {"enum", "const", "pattern", "format"} & bounded.keys()
+    return {"maxLength": max_string, **bounded} if is_free_text and max_string else bounded
 
 
 def _mark(text: str, tokenizer: Tokenizer) -> str:

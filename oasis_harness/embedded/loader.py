@@ -60,6 +60,7 @@ def load_folder(folder: Path, name: str) -> Loaded:
         stop_ids=_stop_ids(folder, config, settings, tokenizer),
         n_context=_context_window(config, settings),
         call_syntax=call_syntax(template, tokenizer),
+        opens_calls=_read_json(folder / "oasis.json").get("opens_calls", True),
     )
     return Loaded(model, card, _text_config(config).get("vocab_size", len(tokenizer.pieces)))
 

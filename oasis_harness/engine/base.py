@@ -63,6 +63,8 @@ class ModelCard:
     """The context window, in tokens."""
     call_syntax: tuple[str, str, CallParser] | None = None
     """How this model family writes a call: opener, closer, parser; None when it has no syntax of its own."""
+    opens_calls: bool = True
+    """False for a model known never to open a call by itself; it has to be driven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Sampling:
     closer: str = ""
     is_json: bool = True
     """Whether a call between the marks is `{"name": …, "arguments": …}`."""
+    max_string: int = 0
+    """The most characters of a text argument that the grammar allows; 0 sets no limit."""
     max_tokens: int = 1024
     temperature: float = 0.0
     """0 takes the most likely token."""

@@ -98,6 +98,19 @@ def test_tool_choice_changes_no_byte_of_the_prompt() -> None:
     assert sent[0] == sent[1] == sent[2]
 
 
+def test_a_model_that_opens_no_calls_is_driven() -> None:
+    """A user turn requires a call, results an answer, both short; a tool choice of the caller's wins."""
+    card = replace(ScriptedEngine([]).card, opens_calls=False)
+    engine = ScriptedEngine([CALL, "3", "hello"], card=card)
+    session = Session(engine, tools=adding_tools())
+    turn = session.send("add")
+    session.results({turn.calls[0].id: "3"})
+    session.send("hi", tool_choice="auto")
+    assert [sampling.tool_choice for sampling in engine.samplings] == ["required", "none", "auto"]
+    assert all(sampling.max_tokens < 200 and sampling.max_string for sampling in engine.samplings)
+    assert not Session(engine).opens_calls
+
+
 def test_notes_and_late_tools_ride_with_the_next_turn() -> None:
     """They move nothing that was sent, and are shown before the user's next words."""
     engine = ScriptedEngine(["a", "b", "c"])

@@ -113,6 +113,14 @@ def test_none_never_opens_a_call(tokenizer: Tokenizer, seed: int) -> None:
     assert b"<tool_call>" not in tokenizer.decode(ids)
 
 
+def test_text_arguments_can_be_bounded() -> None:
+    """A model that does not find the end of a text is given one; without a bound it may go on."""
+    long = b'<tool_call>{"name": "read_file", "arguments": {"path": "' + b"x" * 30
+    assert follow(gate(ToolChoice.AUTO), PLAIN, long)
+    assert not follow(gate(ToolChoice.AUTO, max_string=20), PLAIN, long)
+    assert follow(gate(ToolChoice.AUTO, max_string=20), PLAIN, long[:-10] + b'"}}</tool_call> free again')
+
+
 def test_required_without_tools_or_in_a_foreign_syntax_is_refused() -> None:
     """The message names what is missing; `auto` simply runs free there."""
     with pytest.raises(ToolChoiceUnsupported, match="0 tools"):

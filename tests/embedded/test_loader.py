@@ -37,6 +37,9 @@ def test_the_card_says_what_a_harness_must_know(folder: Path) -> None:
     assert found.stop_ids == {256, 257, 258}
     assert found.template_variables == {"eos_token": "<|im_end|>"}
     assert found.call_syntax is None
+    assert found.opens_calls is True
+    change(folder / "oasis.json", opens_calls=False)
+    assert card(folder).opens_calls is False
 
 
 def test_a_template_file_wins_and_a_list_gives_its_tool_template(folder: Path) -> None:

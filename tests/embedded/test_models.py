@@ -24,6 +24,7 @@ def test_the_default_model_is_a_complete_folder(default_model: Path) -> None:
     embedding = {"model.embed_tokens": {"group_size": 32, "bits": 8}}
     assert config["quantization"] == {"group_size": 32, "bits": 4, **embedding}
     assert "<|im_start|>" in settings["chat_template"]
+    assert json.loads((default_model / "oasis.json").read_text()) == {"opens_calls": False}
     assert (DEFAULT_MODEL, default_model) in list_models()
 
 
