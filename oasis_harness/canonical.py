@@ -7,7 +7,7 @@ declaration order of a schema is part of the prompt); RFC 8785 sorts them, and i
 import hashlib
 import json
 
-__all__ = ["canonical_json", "digest"]
+__all__ = ["canonical_json", "digest", "text_bytes"]
 
 
 def canonical_json(value: object) -> bytes:
@@ -20,6 +20,14 @@ def canonical_json(value: object) -> bytes:
     _refuse_foreign_keys(value)
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8")
+
+
+def text_bytes(text: str) -> bytes:
+    """Return `text` as bytes, whatever it holds: an escaped byte becomes itself, half a surrogate pair is spelled out."""
+    try:
+        return text.encode("utf-8", errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", errors="backslashreplace")
 
 
 def digest(*parts: bytes) -> str:

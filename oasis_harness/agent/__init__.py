@@ -11,6 +11,7 @@ from .loop import (
     CallStarted,
     ChooseTools,
     Finished,
+    Reason,
     required_then_none,
 )
 from .session import Session
@@ -24,6 +25,7 @@ __all__ = [
     "CallStarted",
     "ChooseTools",
     "Finished",
+    "Reason",
     "Session",
     "Turn",
     "Usage",

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import ToolResult
 from oasis_harness.errors import BadArguments
 from oasis_harness.registry import Tool, ToolRefused
 from oasis_harness.render import ToolCall
 
-__all__ = ["Limits", "denied", "execute", "interrupted", "out_of_turns"]
+__all__ = ["Limits", "denied", "execute", "interrupted", "out_of_turns", "too_long"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def execute(tools: Mapping[str, Tool], call: ToolCall, limits: Limits) -> ToolRe
     if tool is None:
         return _error(call, f"there is no tool {call.name!r}. There are: {', '.join(tools)}.")
     text, is_error = _run(tool, call, limits.timeout_s)
-    content = _bounded(text.encode("utf-8", errors="surrogateescape"), limits.max_bytes)
+    content = _bounded(text_bytes(text), limits.max_bytes)
     return ToolResult(call.id, call.name, content, is_error)
 
 
@@ -52,8 +53,14 @@ def out_of_turns(call: ToolCall) -> ToolResult:
     return _error(call, "the run ended before this call: it had no turns left.")
 
 
+def too_long(call: ToolCall, n_tokens: object, n_context: object) -> ToolResult:
+    """Return the result of a call whose true result does not fit the context window."""
+    reason = f"with its result the prompt would have {n_tokens} tokens, and the window has {n_context}"
+    return _error(call, f"{reason}. Ask for less at a time.")
+
+
 def _error(call: ToolCall, message: str) -> ToolResult:
-    return ToolResult(call.id, call.name, f"error: {message}".encode(), is_error=True)
+    return ToolResult(call.id, call.name, text_bytes(f"error: {message}"), is_error=True)
 
 
 def _run(tool: Tool, call: ToolCall, timeout_s: float) -> tuple[str, bool]:
@@ -77,7 +84,7 @@ def _run(tool: Tool, call: ToolCall, timeout_s: float) -> tuple[str, bool]:
 def _bounded(data: bytes, max_bytes: int) -> bytes:
     if len(data) <= max_bytes:
         return data
-    half = max_bytes // 2
+    half = max(1, max_bytes // 2)
     head = data[:half].decode("utf-8", errors="ignore").encode()
     tail = data[-half:].decode("utf-8", errors="ignore").encode()
     return head + f"\n[… {len(data) - len(head) - len(tail):,} bytes left out …]\n".encode() + tail

@@ -1,15 +1,18 @@
 """The agent: ask, run the calls, give all results back at once, until the model answers without a call."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from enum import StrEnum
+from typing import Any, Self, TypeAlias
 
 from oasis_harness.conversation import ToolResult
-from oasis_harness.engine import Engine, Step, ToolChoice
+from oasis_harness.engine import Engine, Finish, Step, ToolChoice
+from oasis_harness.errors import PromptTooLong
 from oasis_harness.registry import Effect, Skills, Tool, Tools
 from oasis_harness.render import ToolCall
 
-from .execute import Limits, denied, execute, interrupted, out_of_turns
+from .execute import Limits, denied, execute, interrupted, out_of_turns, too_long
 from .session import Session
 from .turn import Turn
 
@@ -21,6 +24,7 @@ __all__ = [
     "CallStarted",
     "ChooseTools",
     "Finished",
+    "Reason",
     "required_then_none",
 ]
 
@@ -40,19 +44,31 @@ class CallFinished:
     result: ToolResult
 
 
+class Reason(StrEnum):
+    """Why a run ended."""
+
+    ANSWERED = "answered"
+    MAX_TURNS = "max_turns"
+    LENGTH = "length"
+    """The answer was cut by the length limit."""
+    CANCELLED = "cancelled"
+    WINDOW_FULL = "window_full"
+    """Not even a short result fits the context window any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The run is over."""
 
-    reason: str
-    """`answered`, or `max_turns`."""
+    reason: Reason
     text: str
+    """What the model said last."""
 
 
 AgentEvent: TypeAlias = Step | Turn | CallStarted | CallFinished | Finished
 Approve: TypeAlias = Callable[[ToolCall, Tool], bool]
-ChooseTools: TypeAlias = Callable[[int], ToolChoice]
-"""From the number of the turn in this run (from 1) to its tool choice."""
+ChooseTools: TypeAlias = Callable[[int], ToolChoice | None]
+"""From the number of the turn in this run (from 1) to its tool choice; None leaves it to the session."""
 
 
 N_REQUIRED = 3
@@ -78,6 +94,9 @@ class Agent:
             that never opens a call by itself, `required` for three turns and then `none`.
         max_turns: After so many turns a run ends, whatever the model still calls.
         limits: What one result may cost.
+
+    Raises:
+        ValueError: A session is given together with what it already has.
     """
 
     def __init__(
@@ -93,7 +112,7 @@ class Agent:
         max_turns: int = 50,
         limits: Limits | None = None,
     ) -> None:
-        self.session = session or Session(engine, system=system, tools=tools, skills=skills)
+        self.session = _own_session(engine, session, system=system, tools=tools, skills=skills)
         self._approve = approve
         self._choose = _chooser(tool_choice, self.session)
         self._max_turns = max_turns
@@ -105,29 +124,66 @@ class Agent:
         return self.session.turns
 
     def run(self, task: str) -> Iterator[AgentEvent]:
-        """Work on `task` and yield what happens, the sampled pieces included; ends with Finished."""
+        """Work on `task` and yield what happens, the sampled pieces included; ends with Finished.
+
+        Calls that an earlier run left open get the result that says so.
+        """
+        self._close_calls(interrupted)
         yield from self._loop(self.session.stream(task, tool_choice=self._choose(1)))
 
     def resume(self) -> Iterator[AgentEvent]:
         """Go on with a loaded session where it stopped: run its open calls, or let the model answer."""
         if self.session.open_calls:
             results = yield from self._run_calls(self.session.open_calls)
-            yield from self._loop(self.session.stream_results(results, tool_choice=self._choose(1)))
+            steps = self._send(results, self._choose(1))
+            yield from self._loop(steps) if steps else [Finished(Reason.WINDOW_FULL, "")]
         elif self.session.is_waiting:
             yield from self._loop(self.session.reply(tool_choice=self._choose(1)))
+
+    def close(self) -> None:
+        """Close the session; the engine stays open."""
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def _loop(self, steps: Iterator[Step | Turn]) -> Iterator[AgentEvent]:
         for number in range(1, self._max_turns + 1):
             turn = yield from _forward(steps)
-            if not turn.calls:
-                yield Finished("answered", turn.text)
+            if turn.finish is Finish.CANCELLED or not turn.calls:
+                self._close_calls(interrupted)
+                yield Finished(_ENDS[turn.finish], turn.text)
                 return
             if number == self._max_turns:
                 break
             results = yield from self._run_calls(turn.calls)
-            steps = self.session.stream_results(results, tool_choice=self._choose(number + 1))
-        self.session.record_results({call.id: out_of_turns(call) for call in turn.calls})
-        yield Finished("max_turns", turn.text)
+            following = self._send(results, self._choose(number + 1))
+            if following is None:
+                yield Finished(Reason.WINDOW_FULL, turn.text)
+                return
+            steps = following
+        self._close_calls(out_of_turns)
+        yield Finished(Reason.MAX_TURNS, turn.text)
+
+    def _send(self, results: Mapping[str, ToolResult], choice: ToolChoice | None) -> Iterator[Step | Turn] | None:
+        """Send results; where they do not fit the window, short ones that say so; None where not even those fit."""
+        try:
+            return self.session.stream_results(results, tool_choice=choice)
+        except PromptTooLong as error:
+            n_tokens, n_context = error.values["n_tokens"], error.values["n_context"]
+        short = {call.id: too_long(call, n_tokens, n_context) for call in self.session.open_calls}
+        try:
+            return self.session.stream_results(short, tool_choice=choice)
+        except PromptTooLong:
+            return None
+
+    def _close_calls(self, result: Callable[[ToolCall], ToolResult]) -> None:
+        calls = self.session.open_calls
+        if calls:
+            self.session.record_results({call.id: result(call) for call in calls})
 
     def _run_calls(self, calls: Sequence[ToolCall]) -> Generator[AgentEvent, None, dict[str, ToolResult]]:
         """Run `calls` one after another and return their results; an interrupt gives the rest one too."""
@@ -139,7 +195,8 @@ class Agent:
                 yield CallFinished(call, results[call.id])
         except BaseException:
             rest = {call.id: interrupted(call) for call in calls if call.id not in results}
-            self.session.record_results(results | rest)
+            with contextlib.suppress(PromptTooLong):  # then the next run closes them
+                self.session.record_results(results | rest)
             raise
         return results
 
@@ -162,10 +219,23 @@ def _forward(steps: Iterator[Step | Turn]) -> Generator[AgentEvent, None, Turn]:
     raise AssertionError("a stream of steps ends with its turn")
 
 
+_ENDS = {Finish.STOP: Reason.ANSWERED, Finish.LENGTH: Reason.LENGTH, Finish.CANCELLED: Reason.CANCELLED}
+
+
 def _chooser(tool_choice: ToolChoice | str | ChooseTools | None, session: Session) -> ChooseTools:
     if callable(tool_choice):
         return tool_choice
-    if tool_choice is None and session.tools and not session.opens_calls:
-        return required_then_none(N_REQUIRED)
-    choice = ToolChoice(tool_choice or ToolChoice.AUTO)
-    return lambda turn: choice
+    if tool_choice is not None:
+        choice = ToolChoice(tool_choice)
+        return lambda turn: choice
+    is_driven = session.tools and not session.opens_calls and session.sampling.tool_choice is ToolChoice.AUTO
+    return required_then_none(N_REQUIRED) if is_driven else lambda turn: None
+
+
+def _own_session(engine: Engine, session: Session | None, **options: Any) -> Session:
+    if session is None:
+        return Session(engine, **options)
+    given = [name for name, value in options.items() if value]
+    if session.engine is not engine or given:
+        raise ValueError(f"a session has its own engine and {', '.join(given) or 'tools'}: give them to the session")
+    return session

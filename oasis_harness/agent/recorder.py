@@ -1,11 +1,13 @@
 """The writing side of a session: render what an event adds, encode it, append it. Nothing here asks an engine."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
 
+from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import (
     Conversation,
     Event,
+    Head,
     Node,
     Note,
     Reply,
@@ -30,14 +32,11 @@ class Recorder:
         self.conversation = conversation
         self.dialect = dialect
         self.tools = tools
-        """What runs when a tool is called, by name, in prompt order."""
+        """What runs when a tool is called, by name."""
+        self.schemas = _shown_tools(conversation)
+        """The schemas the model was shown, and may call."""
         self._renderer = Renderer(dialect)
         self._card = card
-
-    @property
-    def schemas(self) -> tuple[bytes, ...]:
-        """The schemas that may be called."""
-        return tuple(tool.schema for tool in self.tools.values())
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -89,11 +88,13 @@ class Recorder:
         self.conversation.append(Note(self._text(text)))
 
     def add_tools(self, tools: Tools) -> None:
-        """Append tools that arrived after the head was sent; those of a known name are passed over."""
-        new = {tool.name: tool for tool in tools.frozen() if tool.name not in self.tools}
+        """Append tools that arrived after the head was sent; those the model was shown before are not shown again."""
+        shown = {_name(schema) for schema in self.schemas}
+        new = tuple(tool.schema for tool in tools if tool.name not in shown)
         if new:
-            self.conversation.append(ToolsAdded(tuple(tool.schema for tool in new.values())))
-            self.tools = {**self.tools, **new}
+            self.conversation.append(ToolsAdded(new))
+            self.schemas += new
+        self.tools = {tool.name: tool for tool in tools} | self.tools
 
     def reply(self, outcome: Outcome, tool_choice: ToolChoice) -> Parsed:
         """Append what was sampled, and return its parts."""
@@ -135,7 +136,22 @@ class Recorder:
     def _result(self, call: ToolCall, result: str | ToolResult) -> ToolResult:
         if isinstance(result, str):
             return ToolResult(call.id, call.name, self._text(result))
-        return replace(result, content=self._card.tokenizer.escape(result.content))
+        content = self._card.tokenizer.escape(result.content)
+        return ToolResult(call.id, call.name, content, result.is_error)
 
     def _text(self, text: str) -> bytes:
-        return self._card.tokenizer.escape(text.encode("utf-8", errors="surrogateescape"))
+        return self._card.tokenizer.escape(text_bytes(text))
+
+
+def _shown_tools(conversation: Conversation) -> tuple[bytes, ...]:
+    """Return the schemas of the head and of the tools added since. O(events)."""
+    shown: list[bytes] = []
+    for node in conversation.nodes():
+        if isinstance(node.event, Head | ToolsAdded):
+            shown += node.event.tools
+    return tuple(shown)
+
+
+def _name(schema: bytes) -> str:
+    name: str = json.loads(schema)["function"]["name"]
+    return name

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import (
     Conversation,
     ConversationFile,
@@ -73,7 +74,7 @@ class Session:
         encoder = engine.card.tokenizer
         head = Head(
             epoch=dialect.epoch(encoder.digest),
-            system=encoder.escape(system.encode()),
+            system=encoder.escape(text_bytes(system)),
             tools=tuple(tool.schema for tool in registry.values()),
             skills=skills.lines() if skills is not None else (),
         )
@@ -136,6 +137,8 @@ class Session:
         self._file = file
         self._key = uuid.uuid4().hex  # names the engine's cache; never sent
         self._was_asked = False
+        self._is_running = False
+        self._is_closed = False
 
     @property
     def conversation(self) -> Conversation:
@@ -204,6 +207,7 @@ class Session:
 
     def stream(self, text: str, *, tool_choice: ToolChoice | str | None = None) -> Iterator[Step | Turn]:
         """As `send`, step by step; ends with the Turn. Closing it cancels, and records what was sampled."""
+        self._require_idle()
         self._recorder.user(text)
         return self.reply(tool_choice=tool_choice)
 
@@ -211,6 +215,7 @@ class Session:
         self, results: Mapping[str, str | ToolResult], *, tool_choice: ToolChoice | str | None = None
     ) -> Iterator[Step | Turn]:
         """As `results`, step by step; ends with the Turn."""
+        self._require_idle()
         self._recorder.results(results)
         return self.reply(tool_choice=tool_choice)
 
@@ -241,8 +246,7 @@ class Session:
         branch = type(self).__new__(type(self))
         branch._begin(self.engine, self._recorder.fork(at), self.policy, self.sampling, None)
         if self._was_asked:
-            self.engine.fork(self._key, branch._key, branch.conversation.n_promised)
-            branch._was_asked = True
+            branch._was_asked = self.engine.fork(self._key, branch._key, branch.conversation.n_promised)
         return branch
 
     def save(self, path: Path | str) -> None:
@@ -250,9 +254,10 @@ class Session:
         save(self.conversation, path)
 
     def close(self) -> None:
-        """Let the engine forget the conversation and close its file. Idempotent; the engine stays open."""
+        """Cancel what runs, let the engine forget the conversation, close its file. Idempotent."""
+        self._is_closed = True
+        self.engine.cancel(self._key)
         self.engine.forget(self._key)
-        self._was_asked = False
         if self._file is not None:
             self._file.close()
 
@@ -264,28 +269,48 @@ class Session:
 
     def _answer(self, sampling: Sampling) -> Iterator[Step | Turn]:
         expected = self.conversation.n_promised
-        # An engine that fails half-way may hold nothing; the call after it counts as a first one.
+        self._require_idle()
+        if not self.is_waiting:
+            raise OutOfOrder("it was answered by another stream.", remedy="Ask something with send().")
+        # Until its reply is recorded, nothing is promised of this call; the one after it counts as a first one.
         is_first_call, self._was_asked = not self._was_asked, False
         steps = self.engine.generate(Prompt(self._key, self.conversation.ids), sampling)
         outcome: Outcome | None = None
+        self._is_running = True
         try:
             for step in steps:
                 if isinstance(step, Outcome):
                     outcome = step
                 else:
                     yield step
+        except Exception:
+            raise  # the engine's own; it knows what it still holds
         except BaseException:
-            outcome = outcome or _cancelled(self.engine, steps)
+            outcome = outcome or self._cancelled(steps)
             raise
         finally:
-            if outcome is not None:
+            self._is_running = False
+            if outcome is not None and not self._is_closed:
                 self._record(outcome, expected, is_first_call, sampling.tool_choice)
         yield self.turns[-1]
 
+    def _cancelled(self, steps: Iterator[Step]) -> Outcome | None:
+        """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
+        try:
+            self.engine.cancel(self._key)
+            return next((step for step in steps if isinstance(step, Outcome)), None)
+        except BaseException:
+            self.engine.forget(self._key)
+            raise
+
     def _record(self, outcome: Outcome, expected: int, is_first_call: bool, tool_choice: ToolChoice) -> None:
         """Append the reply, then check the reuse: a deficit under `raise` must not lose what was sampled."""
+        try:
+            parsed = self._recorder.reply(outcome, tool_choice)
+        except BaseException:
+            self.engine.forget(self._key)
+            raise
         self._was_asked = True
-        parsed = self._recorder.reply(outcome, tool_choice)
         reuse = measure(expected, outcome, is_first_call=is_first_call)
         turn = Turn(
             index=len(self.turns) + 1,
@@ -299,6 +324,12 @@ class Session:
         )
         self.turns.append(turn)
         check(reuse, self.policy)
+
+    def _require_idle(self) -> None:
+        if self._is_closed:
+            raise OutOfOrder("the session is closed.", remedy="Continue its file with Session.load().")
+        if self._is_running:
+            raise OutOfOrder("a reply is still being read.", remedy="Read its stream to the end, or close() it.")
 
     def _default_choice(self) -> ToolChoice:
         if self.opens_calls or not self.tools or self.sampling.tool_choice is not ToolChoice.AUTO:
@@ -319,12 +350,6 @@ class Session:
             max_string=self.sampling.max_string or (_DRIVEN_MAX_STRING if is_driven else 0),
             max_tokens=min(self.sampling.max_tokens, n_free, *([_DRIVEN_MAX_TOKENS] if is_driven else [])),
         )
-
-
-def _cancelled(engine: Engine, steps: Iterator[Step]) -> Outcome | None:
-    """Cancel the running call and take its outcome, if it still gives one."""
-    engine.cancel()
-    return next((step for step in steps if isinstance(step, Outcome)), None)
 
 
 def _last(steps: Iterator[Step | Turn]) -> Turn:

@@ -7,6 +7,7 @@ reasoning marks work under every tool choice.
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,24 +125,25 @@ class _View:
 
 
 def _call_rule(tools: tuple[bytes, ...], max_string: int) -> str:
-    """Return the lark rule `call`: a JSON object that names one of `tools` and fits its parameters."""
-    functions = [json.loads(tool)["function"] for tool in tools]
-    schema = {
-        "x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "},
-        "anyOf": [
-            {
-                "type": "object",
-                "properties": {
-                    "name": {"const": function["name"]},
-                    "arguments": {"additionalProperties": False, **_bounded(function["parameters"], max_string)},
-                },
-                "required": ["name", "arguments"],
-                "additionalProperties": False,
-            }
-            for function in functions
-        ],
-    }
-    return f"call: %json {json.dumps(schema)}\n"
+    """Return lark rules whose `call` is a JSON object that names one of `tools` and fits its parameters."""
+    rules = [f"call: {' | '.join(f'call_{i}' for i in range(len(tools)))}"]
+    for i, tool in enumerate(tools):
+        name, arguments = _arguments_rule(tool, max_string)
+        before = json.dumps('{"name": ' + json.dumps(name) + ', "arguments": ')
+        rules += [f'call_{i}: {before} arguments_{i} "}}"', f"arguments_{i}: {arguments}"]
+    return "\n".join(rules) + "\n"
+
+
+@lru_cache(maxsize=1024)
+def _arguments_rule(tool: bytes, max_string: int) -> tuple[str, str]:
+    """Return (name, rule of the arguments); any object where the schema has no grammar, for the call to be judged."""
+    function = json.loads(tool)["function"]
+    layout = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+    schema = {**layout, "additionalProperties": False, **_bounded(function["parameters"], max_string)}
+    rule = f"%json {json.dumps(schema)}"
+    problem = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(f"start: {rule}"))
+    is_usable = not problem or problem.startswith("WARNING")
+    return function["name"], rule if is_usable else f"%json {json.dumps({**layout, 'type': 'object'})}"
 
 
 def _bounded(schema: Any, max_string: int) -> Any:

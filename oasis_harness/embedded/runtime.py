@@ -7,7 +7,7 @@ anything failed half-way. Nothing is reused unless the token ids match.
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,8 @@ class MlxEngine:
 
     def __init__(self, folder: Path, *, name: str | None = None, chunk_size: int = 512) -> None:
         self._trunks: dict[str, Trunk] = {}
-        self._cancel = threading.Event()
+        self._cancels: dict[str, threading.Event] = {}
+        """One for each call that was not yet over, by conversation."""
         self._chunk_size = chunk_size
         self._grammar_tokenizer: Any = None
         self._is_closed = False
@@ -67,25 +68,28 @@ class MlxEngine:
                 f"the prompt has {len(prompt.ids):,} tokens, the context window {self.card.n_context:,}.",
                 remedy="Compact the conversation, or use a model with a larger window.",
             )
-        self._cancel.clear()
-        return _Running(self._answer(prompt, sampling), self._cancel)
+        cancel = self._cancels[prompt.conversation] = threading.Event()
+        return _Running(self._answer(prompt, sampling, cancel.is_set), cancel)
 
-    def cancel(self) -> None:
-        """End the running call after its current chunk or token."""
-        self._cancel.set()
+    def cancel(self, conversation: str | None = None) -> None:
+        """End the call of `conversation`, or every call, after its current chunk or token."""
+        for key, cancel in list(self._cancels.items()):
+            if conversation in (None, key):
+                cancel.set()
 
-    def fork(self, source: str, target: str, n_tokens: int) -> None:
-        """Let `target` hold the first `n_tokens` of what `source` holds; nothing where the cache cannot."""
-        worker.run(lambda: self._fork(source, target, n_tokens))
+    def fork(self, source: str, target: str, n_tokens: int) -> bool:
+        """Let `target` hold the first `n_tokens` of what `source` holds; False where the cache cannot."""
+        return worker.run(lambda: self._fork(source, target, n_tokens))
 
     def forget(self, conversation: str) -> None:
         """Drop the cache of `conversation`."""
+        self._cancels.pop(conversation, None)
         worker.run(lambda: self._trunks.pop(conversation, None))
 
     def close(self) -> None:
         """Cancel what runs, drop caches and weights. Idempotent."""
-        self._cancel.set()
         self._is_closed = True
+        self.cancel()
         worker.run(self._release)
 
     def __enter__(self) -> Self:
@@ -94,7 +98,7 @@ class MlxEngine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _answer(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
+    def _answer(self, prompt: Prompt, sampling: Sampling, is_cancelled: Callable[[], bool]) -> Iterator[Step]:
         """Run one call on the worker."""
         reply, gate = Reply(), self._gate(sampling)
         trunk = self._trunks.pop(prompt.conversation, None) or self._empty_trunk()
@@ -102,7 +106,7 @@ class MlxEngine:
         # The last token is always read: its logits are where the reply starts.
         trunk = self._cut(trunk, min(n_matched, len(prompt.ids) - 1))
         n_before = self._model.n_tokens
-        new_ids, is_cancelled = prompt.ids[len(trunk.ids) :], self._cancel.is_set
+        new_ids = prompt.ids[len(trunk.ids) :]
         logits = yield from prefill(self._model, trunk, new_ids, chunk_size=self._chunk_size, is_cancelled=is_cancelled)
         n_prefilled = self._model.n_tokens - n_before
         if logits is not None:
@@ -150,13 +154,15 @@ class MlxEngine:
         self._model = CountingModel(None)
         mx.clear_cache()
 
-    def _fork(self, source: str, target: str, n_tokens: int) -> None:
+    def _fork(self, source: str, target: str, n_tokens: int) -> bool:
         trunk = self._trunks.get(source)
         if trunk is None or n_tokens > len(trunk.ids):
-            return
+            return False
         cache = fork_cache(trunk.cache)
         if cache is not None and rewind_cache(cache, len(trunk.ids) - n_tokens):
             self._trunks[target] = Trunk(cache, trunk.ids[:n_tokens])
+            return True
+        return False
 
 
 class _Running:

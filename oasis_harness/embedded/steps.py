@@ -59,10 +59,10 @@ class Sampler:
 
     def pick(self, logits: mx.array) -> int:
         """Return a token for `logits`, shape (n_vocabulary,)."""
-        scores = self._gate.mask(np.array(logits.astype(mx.float32))[: self._n_tokens])
+        scores = np.array(logits.astype(mx.float32))[: self._n_tokens]
         if self._temperature > 0:
             scores = scores / self._temperature + self._random.gumbel(size=scores.shape).astype(np.float32)
-        return int(np.argmax(scores))
+        return int(np.argmax(self._gate.mask(scores)))  # the gate sees the draw: it may look at the best score only
 
 
 @dataclass(slots=True)

@@ -96,6 +96,10 @@ class Sampling:
     """0 takes the most likely token."""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1 or self.temperature < 0:
+            raise ValueError(f"max_tokens must be at least 1 and temperature at least 0, got {self!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -157,11 +161,11 @@ class Engine(Protocol):
         Closing the iterator early cancels; what was read stays held.
         """
 
-    def cancel(self) -> None:
+    def cancel(self, conversation: str | None = None) -> None:
         """Ask the running call to end with Finish.CANCELLED. Safe from any thread and when nothing runs."""
 
-    def fork(self, source: str, target: str, n_tokens: int) -> None:
-        """Let `target` hold the first `n_tokens` of what `source` holds, without copying."""
+    def fork(self, source: str, target: str, n_tokens: int) -> bool:
+        """Let `target` hold the first `n_tokens` of what `source` holds, without copying; say whether it does."""
 
     def forget(self, conversation: str) -> None:
         """Drop what is held for `conversation`."""

@@ -62,7 +62,8 @@ class Reuse:
 
 def measure(expected: int, outcome: Outcome, *, is_first_call: bool) -> Reuse:
     """Compare what the conversation `expected` with the engine's counts."""
-    reused = outcome.n_presented - outcome.n_prefilled
+    n_unread = max(0, outcome.n_pending - len(outcome.ids))  # of the prompt: the call was cancelled while it was read
+    reused = outcome.n_presented - n_unread - outcome.n_prefilled
     cause = _cause(expected, reused, outcome, is_first_call)
     return Reuse(
         expected=expected,

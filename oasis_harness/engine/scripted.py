@@ -53,35 +53,41 @@ class ScriptedEngine:
         self._replies = [reply.encode() if isinstance(reply, str) else reply for reply in replies]
         self._held: dict[str, NDArray[np.uint32]] = {}
         self._cancelled = False
+        self._is_closed = False
 
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
         """Play the next reply.
 
         Raises:
-            EngineClosed: The script has no reply left.
+            EngineClosed: The script has no reply left, or the engine was closed.
         """
+        if self._is_closed:
+            raise EngineClosed("the scripted engine is closed.", remedy="Make another one.")
         if len(self.prompts) >= len(self._replies):
             raise EngineClosed(f"the script has only {len(self._replies)} replies.", remedy="Give it more.")
         reply = self._replies[len(self.prompts)]
         self.prompts.append(prompt)
         self.samplings.append(sampling)
+        self._cancelled = False
         return self._play(prompt, reply, sampling)
 
-    def cancel(self) -> None:
-        """End the running call before its next token."""
+    def cancel(self, conversation: str | None = None) -> None:
+        """End the running call before its next chunk or token; one call runs at a time."""
         self._cancelled = True
 
-    def fork(self, source: str, target: str, n_tokens: int) -> None:
+    def fork(self, source: str, target: str, n_tokens: int) -> bool:
         """Let `target` hold the first `n_tokens` of what `source` holds."""
         self._held[target] = self._held.get(source, _NOTHING)[:n_tokens]
+        return len(self._held[target]) == n_tokens
 
     def forget(self, conversation: str) -> None:
         """Drop what is held for `conversation`."""
         self._held.pop(conversation, None)
 
     def close(self) -> None:
-        """Drop everything."""
+        """Drop everything; it answers no more."""
         self._held.clear()
+        self._is_closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -95,24 +101,27 @@ class ScriptedEngine:
         kept = min(matched, len(prompt.ids) - 1)  # the last token is always read: its logits are needed
         if kept < len(held) and self.faults.untrimmable:
             kept = 0
+        n_read, finish = kept, Finish.CANCELLED
         sampled: list[int] = []
-        finish, pending = Finish.CANCELLED, 0
-        self._cancelled = False
         try:
-            yield Progress(len(prompt.ids) - kept, len(prompt.ids) - kept)
-            finish = yield from self._sample(reply, sampled, sampling.max_tokens)
+            while n_read < len(prompt.ids) and not self._cancelled:
+                n_read = min(n_read + _CHUNK, len(prompt.ids))
+                yield Progress(n_read - kept, len(prompt.ids) - kept)
+            if n_read == len(prompt.ids):
+                finish = yield from self._sample(reply, sampled, sampling.max_tokens)
         finally:
-            pending = int(finish is not Finish.STOP and bool(sampled))
-            read = np.concatenate([prompt.ids, np.array(sampled, dtype=np.uint32)])
-            self._held[prompt.conversation] = read[: len(read) - pending]
+            all_ids = np.concatenate([prompt.ids, np.array(sampled, dtype=np.uint32)])
+            n_unread_reply = int(finish is not Finish.STOP and bool(sampled))
+            n_held = n_read + len(sampled) - n_unread_reply
+            self._held[prompt.conversation] = all_ids[:n_held]
         yield Outcome(
             ids=tuple(sampled),
             finish=finish,
             n_presented=len(prompt.ids),
-            n_prefilled=len(prompt.ids) - kept,
+            n_prefilled=n_read - kept,
             n_held=len(held),
             n_matched=matched,
-            n_pending=pending,
+            n_pending=len(all_ids) - n_held,
         )
 
     def _sample(self, reply: bytes, sampled: list[int], max_tokens: int) -> Generator[Step, None, Finish]:
@@ -134,6 +143,8 @@ class ScriptedEngine:
         return held
 
 
+_CHUNK = 64
+"""Tokens read between two looks for a cancel."""
 _NOTHING: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
 
 

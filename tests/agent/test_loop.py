@@ -1,9 +1,22 @@
 """The agent runs what it may, gives every call a result, and always ends."""
 
+from dataclasses import replace
+
 import pytest
 
-from oasis_harness import Agent, Effect, ScriptedEngine, Skills, ToolChoice, Tools, required_then_none
-from oasis_harness.agent import CallFinished, CallStarted, Finished
+from oasis_harness import (
+    Agent,
+    Effect,
+    Sampling,
+    ScriptedEngine,
+    Session,
+    Skills,
+    ToolChoice,
+    Tools,
+    Turn,
+    required_then_none,
+)
+from oasis_harness.agent import CallFinished, CallStarted, Finished, Reason
 from oasis_harness.agent.execute import Limits
 from oasis_harness.conversation import Reply, ToolResults
 
@@ -51,7 +64,7 @@ def test_it_runs_calls_until_the_model_answers() -> None:
     agent = Agent(ScriptedEngine(script), tools=some_tools(ran))
     events = list(agent.run("check"))
     assert ran == ["look a", "look b", "change c"]
-    assert events[-1] == Finished("answered", "All is well.")
+    assert events[-1] == Finished(Reason.ANSWERED, "All is well.")
     assert sum(isinstance(event, CallStarted) for event in events) == 3
     assert [event.result.is_error for event in events if isinstance(event, CallFinished)] == [False] * 3
     assert [turn.reuse.deficit for turn in agent.turns] == [0, 0, 0]
@@ -73,7 +86,7 @@ def test_what_goes_wrong_is_a_result_the_model_can_act_on(reply: str, words: str
     agent = Agent(ScriptedEngine([reply, "I see."]), tools=some_tools([]))
     events = list(agent.run("go"))
     assert words in results(agent)[0]
-    assert events[-1] == Finished("answered", "I see.")
+    assert events[-1] == Finished(Reason.ANSWERED, "I see.")
     assert isinstance(agent.session.conversation.tip.event, Reply)
 
 
@@ -98,10 +111,10 @@ def test_a_run_out_of_turns_leaves_no_call_open() -> None:
     """The last calls get the result that says why they did not run, and a new task can begin."""
     engine = ScriptedEngine([call("look", '{"at": "a"}')] * 3 + ["Fine."])
     agent = Agent(engine, tools=some_tools([]), max_turns=3)
-    assert list(agent.run("go"))[-1] == Finished("max_turns", "")
+    assert list(agent.run("go"))[-1] == Finished(Reason.MAX_TURNS, "")
     assert "no turns left" in results(agent)[-1]
     assert not agent.session.open_calls
-    assert list(agent.run("again"))[-1] == Finished("answered", "Fine.")
+    assert list(agent.run("again"))[-1] == Finished(Reason.ANSWERED, "Fine.")
 
 
 def test_required_then_none_drives_a_model_that_never_calls() -> None:
@@ -166,7 +179,7 @@ def test_an_interrupt_between_calls_gives_every_call_a_result() -> None:
         events.throw(KeyboardInterrupt)  # type: ignore[attr-defined]  # a generator
     assert ran == ["look a"]
     assert "interrupted" in results(agent)[1]
-    assert list(agent.run("go on"))[-1] == Finished("answered", "later")
+    assert list(agent.run("go on"))[-1] == Finished(Reason.ANSWERED, "later")
 
 
 def test_a_loaded_session_goes_on_with_its_open_calls() -> None:
@@ -175,7 +188,7 @@ def test_a_loaded_session_goes_on_with_its_open_calls() -> None:
     engine = ScriptedEngine([call("look", '{"at": "a"}'), "done"])
     agent = Agent(engine, tools=some_tools(ran))
     agent.session.send("go")
-    assert list(agent.resume())[-1] == Finished("answered", "done")
+    assert list(agent.resume())[-1] == Finished(Reason.ANSWERED, "done")
     assert ran == ["look a"]
     assert list(agent.resume()) == []
 
@@ -191,3 +204,78 @@ def test_skills_are_listed_in_the_head_and_read_on_demand() -> None:
     head = engine.card.tokenizer.decode(engine.prompts[0].ids.tolist()).decode()
     assert f"- {name}: " in head
     assert next(iter(skills)).body not in head
+
+
+def test_a_result_that_does_not_fit_the_window_becomes_one_that_says_so() -> None:
+    """The tool ran once; the model reads how much too long its result was, and goes on."""
+    ran: list[str] = []
+    tools = Tools()
+
+    @tools.add
+    def flood() -> str:
+        """Print a lot."""
+        ran.append("flood")
+        return "x" * 5000
+
+    card = replace(ScriptedEngine([]).card, n_context=1500)
+    agent = Agent(ScriptedEngine([call("flood"), "I see."], card=card), tools=tools)
+    assert list(agent.run("go"))[-1] == Finished(Reason.ANSWERED, "I see.")
+    assert ran == ["flood"]
+    assert "Ask for less" in results(agent)[0]
+
+
+def test_a_full_window_ends_the_run() -> None:
+    """Where not even a short result fits, the run says so instead of raising."""
+    card = replace(ScriptedEngine([]).card, n_context=700)
+    agent = Agent(ScriptedEngine([call("look", '{"at": "a"}')], card=card), tools=some_tools([]), system="s" * 20)
+    assert list(agent.run("go" * 5))[-1].reason is Reason.WINDOW_FULL  # type: ignore[union-attr]  # Finished
+
+
+def test_a_cut_or_cancelled_answer_is_not_called_answered() -> None:
+    """The reason says how the last reply ended; a cancel stops the agent, also inside a call."""
+    cut = Session(ScriptedEngine(["a very long answer"]), sampling=Sampling(max_tokens=5))
+    assert list(Agent(cut.engine, session=cut).run("go"))[-1] == Finished(Reason.LENGTH, "a ver")
+    engine = ScriptedEngine([call("look", '{"at": "a"}'), "never asked"])
+    agent = Agent(engine, tools=some_tools([]))
+    events: list[object] = []
+    for event in agent.run("go"):
+        events.append(event)
+        if len(events) == 30:
+            engine.cancel()
+    assert events[-1].reason is Reason.CANCELLED  # type: ignore[attr-defined]  # Finished
+    assert len(engine.prompts) == 1
+    assert not agent.session.open_calls
+
+
+def test_a_run_that_was_left_does_not_block_the_next() -> None:
+    """Left at a turn with calls, they get a result that says they were interrupted."""
+    agent = Agent(ScriptedEngine([call("look", '{"at": "a"}'), "ok"]), tools=some_tools([]))
+    for event in agent.run("go"):
+        if isinstance(event, Turn):
+            break
+    assert list(agent.run("again"))[-1] == Finished(Reason.ANSWERED, "ok")
+    assert "interrupted" in results(agent)[0]
+
+
+def test_a_given_session_keeps_what_is_its_own() -> None:
+    """Its tool choice holds, and giving its parts a second time is refused."""
+    engine = ScriptedEngine(["a"])
+    session = Session(engine, tools=some_tools([]), sampling=Sampling(tool_choice=ToolChoice.NONE))
+    list(Agent(engine, session=session).run("go"))
+    assert engine.samplings[0].tool_choice is ToolChoice.NONE
+    with pytest.raises(ValueError, match="system"):
+        Agent(engine, session=session, system="other")
+    with pytest.raises(ValueError, match="engine"):
+        Agent(ScriptedEngine([]), session=session)
+
+
+def test_a_call_that_cannot_be_read_is_not_asked_for() -> None:
+    """Approval is for what would run."""
+
+    def approve(call: object, tool: object) -> bool:
+        raise AssertionError("asked for a call that cannot run")
+
+    script = ['<tool_call>{"name": "change", "arguments": 5}</tool_call>', "ok"]
+    agent = Agent(ScriptedEngine(script), tools=some_tools([]), approve=approve)
+    list(agent.run("go"))
+    assert "must be an object" in results(agent)[0]

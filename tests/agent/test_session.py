@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oasis_harness import Sampling, ScriptedEngine, Session, ToolChoice, Tools
-from oasis_harness.conversation import Conversation, Reply, ToolResult, User, load
+from oasis_harness import Sampling, ScriptedEngine, Session, ToolChoice, Tools, Turn
+from oasis_harness.conversation import Conversation, Reply, ToolResult, load
 from oasis_harness.engine import Finish, Outcome, Piece, Prompt, Step
 from oasis_harness.errors import (
+    ConversationError,
     ConversationLocked,
     EngineError,
     EpochMismatch,
@@ -154,16 +155,117 @@ def test_a_fork_shares_the_prefix_and_reuses_it() -> None:
     assert next(branch.conversation.nodes()) is next(session.conversation.nodes())
 
 
-def test_a_cancelled_reply_is_recorded_as_far_as_it_came() -> None:
-    """A consumer that stops listening leaves a valid conversation that goes on without a deficit."""
+def test_a_consumer_that_leaves_cancels_and_the_reply_so_far_is_recorded() -> None:
+    """Whoever stops listening leaves a valid conversation that goes on without a deficit."""
     engine = ScriptedEngine(["a long answer", "next"])
     session = Session(engine, policy="raise")
     for step in (steps := session.stream("one")):
         if isinstance(step, Piece):
             break
     steps.close()  # type: ignore[attr-defined]  # a generator
-    assert isinstance(session.conversation.tip.event, Reply | User)
-    assert session.send("two").reuse.is_fault is False
+    reply = session.conversation.tip.event
+    assert isinstance(reply, Reply)
+    assert (reply.data, reply.finish) == (b"a", Finish.CANCELLED)
+    turn = session.send("two")
+    assert (turn.text, turn.reuse.deficit) == ("next", 0)
+
+
+@pytest.mark.parametrize("n_chunks", [1, 2, 3])
+def test_a_cancel_while_the_prompt_is_read_is_no_fault_and_keeps_what_was_read(n_chunks: int) -> None:
+    """Half a prompt read: the reply is empty and cancelled, the rest pending, and the next turn reads only that."""
+    engine = ScriptedEngine(["never said", "next"])
+    session = Session(engine, system="x" * 300, policy="raise")
+    steps = session.stream("one")
+    for _ in range(n_chunks):
+        next(steps)
+    engine.cancel()
+    *_, turn = steps
+    assert isinstance(turn, Turn)
+    assert (turn.finish, turn.reuse.reused, turn.reuse.prefilled) == (Finish.CANCELLED, 0, 64 * n_chunks)
+    assert session.conversation.n_promised == 64 * n_chunks
+    assert session.send("two").reuse.reused == 64 * n_chunks
+
+
+def test_one_reply_is_read_at_a_time() -> None:
+    """A second stream is refused while the first runs, and one that was overtaken does not answer."""
+    session = Session(ScriptedEngine(["first", "second", "third"]))
+    first = session.stream("a")
+    next(first)
+    for ask in (lambda: session.stream("b"), lambda: session.send("b"), lambda: list(session.reply())):
+        with pytest.raises(OutOfOrder, match="still being read"):
+            ask()
+    list(first)
+    overtaken = session.stream("c")
+    session.send("d")
+    with pytest.raises(OutOfOrder, match="answered by another"):
+        list(overtaken)
+    kinds = [node.event.kind for node in session.conversation.nodes()]
+    assert kinds == ["head", "user", "reply", "user", "reply", "user", "reply"]
+
+
+def test_a_reply_that_could_not_be_recorded_is_forgotten(tmp_path: Path) -> None:
+    """The file is gone under a running call: an error, and the next answer is cold instead of a false fault."""
+    engine = ScriptedEngine(["lost", "found"])
+    session = Session(engine, path=tmp_path / "c.jsonl", policy="raise")
+    steps = session.stream("one")
+    next(steps)
+    (tmp_path / "c.jsonl").unlink()
+    with pytest.raises(ConversationError):
+        list(steps)
+    assert engine._held == {}
+    assert session.is_waiting
+
+
+def test_a_closed_session_says_so_and_records_nothing_more() -> None:
+    """Closed in the middle of a reply, it is over; the engine holds nothing for it."""
+    engine = ScriptedEngine(["first", "second"])
+    session = Session(engine)
+    steps = session.stream("a")
+    next(steps)
+    session.close()
+    assert not any(isinstance(step, Turn) for step in _until_error(steps))
+    with pytest.raises(OutOfOrder, match="closed"):
+        session.send("b")
+    assert len(session.conversation) == 2
+
+
+def _until_error(steps: Iterator[object]) -> Iterator[object]:
+    try:
+        yield from steps
+    except (OutOfOrder, IndexError):
+        return
+
+
+def test_a_fork_at_an_older_tip_knows_only_the_tools_shown_until_then() -> None:
+    """A tool added later is not callable there, and can be added there."""
+    session = Session(ScriptedEngine(["a", "b", "c", "d"]))
+    session.send("one")
+    before = session.conversation.tip
+    session.add_tools(adding_tools())
+    branch = session.fork(at=before)
+    assert branch._recorder.schemas == ()
+    branch.add_tools(adding_tools())
+    assert len(branch._recorder.schemas) == len(session._recorder.schemas) == 1
+    assert branch.conversation.tip.event.kind == "tools_added"
+
+
+def test_tools_given_after_loading_run_and_are_not_shown_again(tmp_path: Path) -> None:
+    """The head already showed them."""
+    Session(ScriptedEngine([]), tools=adding_tools(), path=tmp_path / "c.jsonl").close()
+    with Session.load(tmp_path / "c.jsonl", ScriptedEngine(["x"])) as session:
+        session.add_tools(adding_tools())
+        assert len(session.conversation) == 1
+        assert "add" in session.tools
+
+
+@pytest.mark.parametrize("text", ["\ud83d", "a\udcffb", "\x00"])
+def test_text_that_is_no_utf8_is_made_visible(text: str) -> None:
+    """Half a surrogate pair or an escaped byte, from anybody, is recorded in a visible form."""
+    session = Session(ScriptedEngine([CALL, "ok"]), system=text, tools=adding_tools())
+    session.note(text)
+    turn = session.send(text)
+    session.results({turn.calls[0].id: text})
+    assert all(node.sent.decode() is not None for node in session.conversation.nodes())
 
 
 def test_an_interrupt_records_what_was_sampled() -> None:
@@ -288,6 +390,19 @@ def test_special_tokens_typed_by_a_user_stay_text() -> None:
     assert sum(token in special for token in prompts(engine)[0]) == 5
     conversation: Conversation = session.conversation
     assert conversation.tip.n_tokens == len(conversation.ids)
+
+
+def test_a_choice_of_the_sampling_holds_unless_a_turn_has_its_own() -> None:
+    """Defaults of the session, then the turn's; the length is bounded by what is left of the window."""
+    card = replace(ScriptedEngine([]).card, n_context=100)
+    engine = ScriptedEngine(["a", "b"], card=card)
+    session = Session(engine, sampling=Sampling(tool_choice=ToolChoice.NONE, max_tokens=500))
+    session.send("x")
+    session.send("y", tool_choice="auto")
+    assert [sampling.tool_choice for sampling in engine.samplings] == ["none", "auto"]
+    assert [sampling.max_tokens for sampling in engine.samplings] == [
+        100 - len(prompt.ids) for prompt in engine.prompts
+    ]
 
 
 def test_outcomes_are_not_leaked_to_the_stream() -> None:

@@ -1,15 +1,20 @@
 """Tool choice holds calls to their schema while they are sampled, and touches nothing else."""
 
+import datetime
 import json
+from enum import StrEnum
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from oasis_harness import Sampling, ToolChoice, Tools
 from oasis_harness.embedded.grammar import CallGate, grammar_tokenizer
+from oasis_harness.embedded.steps import Sampler
 from oasis_harness.errors import ToolChoiceUnsupported
 from oasis_harness.tokens import Tokenizer, byte_tokenizer
 
@@ -119,6 +124,55 @@ def test_text_arguments_can_be_bounded() -> None:
     assert follow(gate(ToolChoice.AUTO), PLAIN, long)
     assert not follow(gate(ToolChoice.AUTO, max_string=20), PLAIN, long)
     assert follow(gate(ToolChoice.AUTO, max_string=20), PLAIN, long[:-10] + b'"}}</tool_call> free again')
+
+
+@given(seed=st.integers(0, 200))
+def test_none_holds_at_any_temperature(seed: int) -> None:
+    """The gate sees the drawn scores, so a draw cannot slip past it; and nothing loops for ever."""
+    sampling = Sampling(tool_choice=ToolChoice.NONE, opener="<t>", closer="</t>", temperature=50.0, seed=seed)
+    tokenizer = byte_tokenizer(["<t>"])
+    closed = CallGate(sampling, tokenizer, None)
+    sampler = Sampler(sampling, closed, len(tokenizer.pieces), n_prompt=1)
+    logits = mx.zeros(len(tokenizer.pieces))
+    logits[tokenizer.specials["<t>"]] = 300.0
+    ids = []
+    for _ in range(20):
+        ids.append(sampler.pick(logits))
+        closed.accept(ids[-1])
+    assert b"<t>" not in tokenizer.decode(ids)
+
+
+class Color(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Shape(BaseModel):
+    name: str
+    sides: int
+
+
+def test_every_schema_a_tool_can_have_gets_a_grammar_or_runs_free() -> None:
+    """Enums and models have references into their own schema; what has no grammar still gets an object."""
+    tools = Tools()
+
+    @tools.add
+    def paint(color: Color, shape: Shape) -> str:
+        """Paint."""
+        return ""
+
+    @tools.add
+    def unique(names: frozenset[int] | None = None, at: datetime.date | None = None) -> str:
+        """Has keywords that not every grammar knows."""
+        return ""
+
+    options: dict[str, Any] = {"tools": tuple(tool.schema for tool in tools)}
+    arguments = b'{"color": "red", "shape": {"name": "a", "sides": 3}}'
+    good = b'<tool_call>{"name": "paint", "arguments": ' + arguments + b"}</tool_call>"
+    assert follow(gate(ToolChoice.REQUIRED, **options), PLAIN, good)
+    assert not follow(gate(ToolChoice.AUTO, **options), PLAIN, good.replace(b"red", b"green"))
+    loose = b'<tool_call>{"name": "unique", "arguments": {}}</tool_call>'
+    assert follow(gate(ToolChoice.AUTO, **options), PLAIN, loose)
 
 
 def test_required_without_tools_or_in_a_foreign_syntax_is_refused() -> None:
