@@ -76,10 +76,11 @@ class FreeEngine:
         self._n_held[prompt.conversation] = n_presented + len(self._reply)
         yield Outcome(self._reply, Finish.STOP, n_presented, n_presented - n_held, n_held, n_held, 0)
 
-    def cancel(self) -> None: ...
+    def cancel(self, conversation: str | None = None) -> None: ...
 
-    def fork(self, source: str, target: str, n_tokens: int) -> None:
+    def fork(self, source: str, target: str, n_tokens: int) -> bool:
         self._n_held[target] = n_tokens
+        return True
 
     def forget(self, conversation: str) -> None:
         self._n_held.pop(conversation, None)

@@ -23,7 +23,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def text_bytes(text: str) -> bytes:
-    """Return `text` as bytes, whatever it holds: an escaped byte becomes itself, half a surrogate pair is spelled out."""
+    """Return `text` as bytes: an escaped byte becomes itself again, half a surrogate pair is spelled out."""
     try:
         return text.encode("utf-8", errors="surrogateescape")
     except UnicodeEncodeError:

@@ -3,16 +3,14 @@
 Everything it sends is recorded before the engine is asked, and everything it recorded is sent as it was.
 """
 
+from .driving import N_REQUIRED, ChooseTools, required_then_none
 from .loop import (
-    N_REQUIRED,
     Agent,
     AgentEvent,
     CallFinished,
     CallStarted,
-    ChooseTools,
     Finished,
     Reason,
-    required_then_none,
 )
 from .session import Session
 from .turn import Turn, Usage

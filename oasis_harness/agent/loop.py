@@ -12,20 +12,18 @@ from oasis_harness.errors import PromptTooLong
 from oasis_harness.registry import Effect, Skills, Tool, Tools
 from oasis_harness.render import ToolCall
 
+from .driving import N_REQUIRED, ChooseTools, required_then_none
 from .execute import Limits, denied, execute, interrupted, out_of_turns, too_long
 from .session import Session
 from .turn import Turn
 
 __all__ = [
-    "N_REQUIRED",
     "Agent",
     "AgentEvent",
     "CallFinished",
     "CallStarted",
-    "ChooseTools",
     "Finished",
     "Reason",
-    "required_then_none",
 ]
 
 
@@ -67,17 +65,6 @@ class Finished:
 
 AgentEvent: TypeAlias = Step | Turn | CallStarted | CallFinished | Finished
 Approve: TypeAlias = Callable[[ToolCall, Tool], bool]
-ChooseTools: TypeAlias = Callable[[int], ToolChoice | None]
-"""From the number of the turn in this run (from 1) to its tool choice; None leaves it to the session."""
-
-
-N_REQUIRED = 3
-"""Turns in which a call is required of a model that never opens one by itself."""
-
-
-def required_then_none(n_turns: int) -> ChooseTools:
-    """Require a call in the first `n_turns`, then an answer: for models that never open a call by themselves."""
-    return lambda turn: ToolChoice.REQUIRED if turn <= n_turns else ToolChoice.NONE
 
 
 class Agent:
@@ -155,7 +142,7 @@ class Agent:
             turn = yield from _forward(steps)
             if turn.finish is Finish.CANCELLED or not turn.calls:
                 self._close_calls(interrupted)
-                yield Finished(_ENDS[turn.finish], turn.text)
+                yield Finished(self._reason(turn), turn.text)
                 return
             if number == self._max_turns:
                 break
@@ -167,6 +154,12 @@ class Agent:
             steps = following
         self._close_calls(out_of_turns)
         yield Finished(Reason.MAX_TURNS, turn.text)
+
+    def _reason(self, turn: Turn) -> Reason:
+        if turn.finish is Finish.CANCELLED:
+            return Reason.CANCELLED
+        is_cut = turn.finish is Finish.LENGTH and self.session.opens_calls  # a driven model's answer we cut ourselves
+        return Reason.LENGTH if is_cut else Reason.ANSWERED
 
     def _send(self, results: Mapping[str, ToolResult], choice: ToolChoice | None) -> Iterator[Step | Turn] | None:
         """Send results; where they do not fit the window, short ones that say so; None where not even those fit."""
@@ -217,9 +210,6 @@ def _forward(steps: Iterator[Step | Turn]) -> Generator[AgentEvent, None, Turn]:
         if isinstance(step, Turn):
             return step
     raise AssertionError("a stream of steps ends with its turn")
-
-
-_ENDS = {Finish.STOP: Reason.ANSWERED, Finish.LENGTH: Reason.LENGTH, Finish.CANCELLED: Reason.CANCELLED}
 
 
 def _chooser(tool_choice: ToolChoice | str | ChooseTools | None, session: Session) -> ChooseTools:

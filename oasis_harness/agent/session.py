@@ -30,14 +30,12 @@ from oasis_harness.errors import BrokenChain, OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools
 from oasis_harness.render import Dialect, ToolCall
 
+from .driving import driven, driven_choice
 from .opening import dialect_of, new_file, registry_of
 from .recorder import Recorder
 from .turn import Turn, Usage
 
 __all__ = ["Session"]
-
-_DRIVEN_MAX_TOKENS, _DRIVEN_MAX_STRING = 160, 120
-"""How long a reply, and a text argument in it, of a driven model may be."""
 
 
 class Session:
@@ -207,21 +205,19 @@ class Session:
 
     def stream(self, text: str, *, tool_choice: ToolChoice | str | None = None) -> Iterator[Step | Turn]:
         """As `send`, step by step; ends with the Turn. Closing it cancels, and records what was sampled."""
-        self._require_idle()
-        self._recorder.user(text)
+        self._idle_recorder().user(text)
         return self.reply(tool_choice=tool_choice)
 
     def stream_results(
         self, results: Mapping[str, str | ToolResult], *, tool_choice: ToolChoice | str | None = None
     ) -> Iterator[Step | Turn]:
         """As `results`, step by step; ends with the Turn."""
-        self._require_idle()
-        self._recorder.results(results)
+        self._idle_recorder().results(results)
         return self.reply(tool_choice=tool_choice)
 
     def record_results(self, results: Mapping[str, str | ToolResult]) -> None:
         """Append results without asking for an answer; `reply` asks later."""
-        self._recorder.results(results)
+        self._idle_recorder().results(results)
 
     def reply(self, *, tool_choice: ToolChoice | str | None = None) -> Iterator[Step | Turn]:
         """Let the model answer what was sent last; also after a restart, when `is_waiting`.
@@ -269,8 +265,7 @@ class Session:
 
     def _answer(self, sampling: Sampling) -> Iterator[Step | Turn]:
         expected = self.conversation.n_promised
-        self._require_idle()
-        if not self.is_waiting:
+        if not self._idle_recorder().is_waiting:
             raise OutOfOrder("it was answered by another stream.", remedy="Ask something with send().")
         # Until its reply is recorded, nothing is promised of this call; the one after it counts as a first one.
         is_first_call, self._was_asked = not self._was_asked, False
@@ -325,31 +320,30 @@ class Session:
         self.turns.append(turn)
         check(reuse, self.policy)
 
-    def _require_idle(self) -> None:
+    def _idle_recorder(self) -> Recorder:
         if self._is_closed:
             raise OutOfOrder("the session is closed.", remedy="Continue its file with Session.load().")
         if self._is_running:
             raise OutOfOrder("a reply is still being read.", remedy="Read its stream to the end, or close() it.")
-
-    def _default_choice(self) -> ToolChoice:
-        if self.opens_calls or not self.tools or self.sampling.tool_choice is not ToolChoice.AUTO:
-            return self.sampling.tool_choice
-        asked = last_sent(self.conversation.tip).event
-        return ToolChoice.NONE if isinstance(asked, ToolResults) else ToolChoice.REQUIRED
+        return self._recorder
 
     def _sampling(self, choice: ToolChoice) -> Sampling:
         n_free = self.engine.card.n_context - self.conversation.tip.n_tokens
-        is_driven = not self.opens_calls
+        kept_short = self.sampling if self.opens_calls else driven(self.sampling)
         return replace(
-            self.sampling,
+            kept_short,
             tool_choice=choice,
             tools=self._recorder.schemas,
             opener=self.dialect.syntax.opener,
             closer=self.dialect.syntax.closer,
             is_json=self.dialect.is_json,
-            max_string=self.sampling.max_string or (_DRIVEN_MAX_STRING if is_driven else 0),
-            max_tokens=min(self.sampling.max_tokens, n_free, *([_DRIVEN_MAX_TOKENS] if is_driven else [])),
+            max_tokens=min(kept_short.max_tokens, n_free),
         )
+
+    def _default_choice(self) -> ToolChoice:
+        if self.opens_calls or not self.tools or self.sampling.tool_choice is not ToolChoice.AUTO:
+            return self.sampling.tool_choice
+        return driven_choice(after_results=isinstance(last_sent(self.conversation.tip).event, ToolResults))
 
 
 def _last(steps: Iterator[Step | Turn]) -> Turn:

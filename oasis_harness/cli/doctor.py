@@ -7,14 +7,22 @@ from oasis_harness.embedded import find_model, load_blas, matmul_gflops
 
 __all__ = ["examine"]
 
+_PARTS = ("mlx", "mlx-lm", "transformers", "tokenizers", "tiktoken", "llguidance")
+"""What the engine needs."""
+
 
 def examine(model: str) -> int:
     """Print the findings; return 1 when something keeps the engine from running."""
     print(f"python      {platform.python_version()} on {platform.system()} {platform.machine()}")
-    for name in ("oasis-harness", "mlx", "mlx-lm", "transformers", "tokenizers", "tiktoken", "llguidance"):
-        print(f"{name:<11} {_version(name)}")
+    versions = {name: _version(name) for name in ("oasis-harness", *_PARTS)}
+    for name, version in versions.items():
+        print(f"{name:<11} {version or 'not installed'}")
     blas = load_blas()
     print(f"blas        {blas.name}: {blas.reason}")
+    missing = [name for name in _PARTS if versions[name] is None]
+    if missing:
+        print(f"missing     {', '.join(missing)}; install with: pip install 'oasis-harness[mlx]'")
+        return 1
     try:
         device, gflops = matmul_gflops()
     except ImportError as error:
@@ -26,8 +34,8 @@ def examine(model: str) -> int:
     return 0
 
 
-def _version(name: str) -> str:
+def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return None

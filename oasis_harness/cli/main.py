@@ -1,12 +1,20 @@
-"""The commands. Everything heavy is imported inside the command that needs it, so that `--help` answers at once."""
+"""The commands, and the border where what goes wrong becomes one line and an exit code.
 
+Everything heavy is imported inside the command that needs it, so that `--help` answers at once.
+"""
+
+import contextlib
+import io
+import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oasis_harness.errors import OasisError
+from oasis_harness import embedded
+from oasis_harness.errors import ModelNotFound, OasisError
 
 __all__ = ["app", "main"]
 
@@ -20,28 +28,79 @@ app = typer.Typer(
 models = typer.Typer(help="List, fetch and find models.", no_args_is_help=True)
 app.add_typer(models, name="models")
 
-_MODEL = typer.Option(help="A model folder, a hub id such as mlx-community/…, or the small default model.")
-_DEFAULT_MODEL = "smollm2-135m-instruct"
+_GONE, _ERROR, _INTERRUPTED = 1, 2, 130
+_EXIT_CODES = (
+    "Exit codes: 0 answered, or nothing to do; 1 ended without an answer (no turns left, cut by length, cancelled, "
+    "context window full); 2 error; 3 a reuse deficit under --strict; 130 interrupted."
+)
 
 
 def main() -> None:
-    """Run the command line; an error of this package is one message and exit code 2, an interrupt 130."""
+    """Run the command line; an error is one line and exit code 2, an interrupt 130; a reader that left ends it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code = _exit_code()
+    try:
+        print(end="", flush=True)
+    except OSError:  # told already; Python would complain once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _exit_code() -> int:
+    try:
+        code = _run_app()
+        print(end="", flush=True)  # a full disk shows here at the latest
+        return code
+    except BrokenPipeError:
+        return _GONE
+    except OasisError as error:
+        return _tell(str(error), _ERROR)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _tell(f"{where}{error.strerror or error}", _ERROR)
+    except ImportError as error:
+        return _tell(f"{error}. Install what is missing with `pip install 'oasis-harness[mlx]'`.", _ERROR)
+    except Exception:  # noqa: BLE001 - a defect of ours keeps its traceback, but 1 would mean "ended without an answer"
+        traceback.print_exc()
+        return _ERROR
+
+
+def _run_app() -> int:
+    """Run typer, which ends every command by SystemExit, and an interrupted one by the code 130 without a word."""
     try:
         app()
-    except OasisError as error:
-        print(f"oasis: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("oasis: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as ending:
+        code = int(ending.code or 0)
+        return _tell("interrupted", code) if code == _INTERRUPTED else code
+    return 0
 
 
-@app.command()
+def _tell(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # stderr may be what is full
+        print(f"oasis: {message}", file=sys.stderr)
+    return code
+
+
+def _named(model: str) -> str:
+    if not model.strip():
+        raise typer.BadParameter("a model has a name.")
+    return model
+
+
+_MODEL = typer.Option(
+    help="A model folder, a hub id such as mlx-community/…, or the small default model.", callback=_named
+)
+_MODEL_ARGUMENT = typer.Argument(help="A folder, a hub id, or the default model.", callback=_named)
+
+
+@app.command(epilog=_EXIT_CODES)
 def run(
     task: Annotated[
         str | None, typer.Argument(help="What to do; left out, a conversation is gone on with where it stopped.")
     ] = None,
-    model: Annotated[str, _MODEL] = _DEFAULT_MODEL,
+    model: Annotated[str, _MODEL] = embedded.DEFAULT_MODEL,
     workspace: Annotated[Path, typer.Option(help="The folder the tools are confined to.")] = Path(),
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Allow tools to write and to execute without asking.")
@@ -61,7 +120,7 @@ def run(
     skills: Annotated[Path | None, typer.Option(help="A folder of skills to use besides the shipped ones.")] = None,
 ) -> None:
     """Work on TASK with the tools of a workspace, and show after every turn what was reused."""
-    from .run import RunOptions, run_task
+    from .run import RunOptions, read_tool_choice, run_task
 
     options = RunOptions(
         model=model,
@@ -69,7 +128,7 @@ def run(
         allow_all=yes,
         as_json=as_json,
         max_turns=max_turns,
-        tool_choice=tool_choice,
+        tool_choice=read_tool_choice(tool_choice),
         strict=strict,
         conversation=conversation,
         max_tokens=max_tokens,
@@ -79,7 +138,7 @@ def run(
 
 
 @app.command()
-def doctor(model: Annotated[str, _MODEL] = _DEFAULT_MODEL) -> None:
+def doctor(model: Annotated[str, _MODEL] = embedded.DEFAULT_MODEL) -> None:
     """Say what this machine will run on, and how fast its matrix multiply is."""
     from .doctor import examine
 
@@ -89,32 +148,25 @@ def doctor(model: Annotated[str, _MODEL] = _DEFAULT_MODEL) -> None:
 @models.command("list")
 def list_models() -> None:
     """List the models in this package's cache."""
-    from oasis_harness.embedded import list_models as listed
-
-    for name, folder in listed():
+    for name, folder in embedded.list_models():
         print(f"{name}\t{folder}")
 
 
 @models.command("pull")
-def pull(model: Annotated[str, typer.Argument(help="A hub id, or the default model.")] = _DEFAULT_MODEL) -> None:
+def pull(model: Annotated[str, _MODEL_ARGUMENT] = embedded.DEFAULT_MODEL) -> None:
     """Fetch a model, so that it can be used offline."""
-    from oasis_harness.embedded import load_blas, pull_model
-
     from .views import TextView
 
-    load_blas()
-    print(pull_model(model, report=TextView().report))
+    embedded.load_blas()
+    with contextlib.closing(TextView()) as view:
+        folder = embedded.pull_model(model, report=view.report)
+    print(folder)
 
 
 @models.command("path")
-def path(
-    model: Annotated[str, typer.Argument(help="A folder, a hub id, or the default model.")] = _DEFAULT_MODEL,
-) -> None:
+def path(model: Annotated[str, _MODEL_ARGUMENT] = embedded.DEFAULT_MODEL) -> None:
     """Print the folder of a model that is on this machine."""
-    from oasis_harness.embedded import find_model
-    from oasis_harness.errors import ModelNotFound
-
-    folder = find_model(model)
+    folder = embedded.find_model(model)
     if folder is None:
         raise ModelNotFound(f"{model} is not on this machine.", remedy=f"Fetch it with `oasis models pull {model}`.")
     print(folder)

@@ -1,17 +1,17 @@
 """`oasis run`: one task, one agent, one line a turn."""
 
+import contextlib
 import datetime
 import json
 import os
 import sys
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
-from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, Session, Turn, required_then_none
+from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, Session, required_then_none
 from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
@@ -19,9 +19,9 @@ from oasis_harness.registry import Skills, Tool
 from oasis_harness.render import ToolCall
 from oasis_harness.toolbox import workspace_tools
 
-from .views import JsonView, TextView, View
+from .views import JsonView, TextView, View, visible
 
-__all__ = ["RunOptions", "run_task"]
+__all__ = ["RunOptions", "ask", "read_tool_choice", "run_task", "work"]
 
 _SYSTEM = "You are a careful assistant working in a folder of files. Use the tools to look before you answer."
 
@@ -35,7 +35,7 @@ class RunOptions:
     allow_all: bool
     as_json: bool
     max_turns: int
-    tool_choice: str
+    tool_choice: ToolChoice | ChooseTools | None
     strict: bool
     conversation: Path | None
     max_tokens: int
@@ -43,28 +43,55 @@ class RunOptions:
 
 
 def run_task(task: str | None, options: RunOptions) -> int:
-    """Run `task`, or go on with a conversation; return 0 when answered, 1 out of turns, 3 a deficit under --strict."""
-    view: View = JsonView() if options.as_json else TextView()
+    """Open the engine and `work`; return the exit code."""
     if not options.workspace.is_dir():
         raise OasisError(f"{options.workspace} is no folder.", remedy="Name one with --workspace.")
     _require_something_to_do(task, options)
-    tool_choice = _tool_choice(options.tool_choice)
+    with (
+        contextlib.closing(_view(options)) as view,
+        open_engine(options.model, report=view.report) as engine,
+    ):
+        return work(task, options, engine, view)
+
+
+def work(task: str | None, options: RunOptions, engine: Engine, view: View) -> int:
+    """Let `engine` work on `task`, or go on with a conversation, and show it.
+
+    Returns 0 when it was answered or nothing was to do, 1 when it ended otherwise, 3 for a deficit under --strict.
+    """
     warnings.simplefilter("ignore", ReuseWarning)  # every turn's line shows its deficit
-    with open_engine(options.model, report=view.report) as engine, _session(engine, options) as session:
-        agent = Agent(
-            engine,
-            session=session,
-            approve=None if options.allow_all else _ask,
-            tool_choice=tool_choice,
-            max_turns=options.max_turns,
-        )
+    with _session(engine, options) as session:
         view.started(session, _explanation(session, options))
-        finished: Finished | None = None
-        for event in agent.run(task) if task is not None else agent.resume():
-            view.show(event)
-            finished = event if isinstance(event, Finished) else finished
-        view.ended(session)
-        return _exit_code(agent.turns, finished, options.strict)
+        if task is None and not session.open_calls and not session.is_waiting:
+            view.report(f"nothing to do: {session.path} waits for no answer; say what to do: oasis run 'TASK'")
+            return 0
+        try:
+            return _follow(task, options, session, view)
+        except KeyboardInterrupt:
+            view.report(f"\nconversation: {session.path}")
+            raise
+
+
+def _follow(task: str | None, options: RunOptions, session: Session, view: View) -> int:
+    agent = Agent(
+        session.engine,
+        session=session,
+        approve=None if options.allow_all else ask,
+        tool_choice=options.tool_choice,
+        max_turns=options.max_turns,
+    )
+    is_answered = False
+    for event in agent.run(task) if task is not None else agent.resume():
+        view.show(event)
+        is_answered = isinstance(event, Finished) and event.reason == "answered"
+    view.ended(session)
+    if options.strict and any(turn.reuse.is_fault for turn in agent.turns):
+        return 3
+    return 0 if is_answered else 1
+
+
+def _view(options: RunOptions) -> View:
+    return JsonView() if options.as_json else TextView()
 
 
 def _require_something_to_do(task: str | None, options: RunOptions) -> None:
@@ -90,7 +117,7 @@ def _new_file() -> Path:
     return folder / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.jsonl"
 
 
-def _tool_choice(wish: str) -> ToolChoice | ChooseTools | None:
+def read_tool_choice(wish: str) -> ToolChoice | ChooseTools | None:
     """Read `auto`, `required`, `none` or `required:N`; nothing leaves it to the agent."""
     kind, _, number = wish.partition(":")
     if not wish:
@@ -103,7 +130,7 @@ def _tool_choice(wish: str) -> ToolChoice | ChooseTools | None:
 
 
 def _explanation(session: Session, options: RunOptions) -> str:
-    if options.tool_choice or session.opens_calls:
+    if options.tool_choice is not None or session.opens_calls:
         return ""
     return (
         f"this model never opens a call by itself: one is required of it for {N_REQUIRED} turns, then an answer "
@@ -111,17 +138,15 @@ def _explanation(session: Session, options: RunOptions) -> str:
     )
 
 
-def _ask(call: ToolCall, tool: Tool) -> bool:
-    """Ask on the terminal; without one, deny."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+def ask(call: ToolCall, tool: Tool) -> bool:
+    """Ask on the terminal, by way of stderr; without a terminal, or at its end (Ctrl-D), deny."""
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         return False
-    print(
-        f"\n{tool.name} wants to {tool.effect}: {json.dumps(dict(call.arguments), ensure_ascii=False)}", file=sys.stderr
-    )
-    return input("Allow? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _exit_code(turns: Sequence[Turn], finished: Finished | None, strict: bool) -> int:
-    if strict and any(turn.reuse.is_fault for turn in turns):
-        return 3
-    return 0 if finished is None or finished.reason == "answered" else 1
+    arguments = visible(json.dumps(dict(call.arguments), ensure_ascii=False))
+    print(f"\n{tool.name} wants to {tool.effect}: {arguments}", file=sys.stderr)
+    print("Allow? [y/N] ", end="", file=sys.stderr, flush=True)
+    try:
+        return input().strip().lower() in ("y", "yes")
+    except EOFError:
+        print(file=sys.stderr)
+        return False

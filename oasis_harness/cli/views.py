@@ -2,7 +2,10 @@
 
 import codecs
 import json
+import math
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Protocol
 
@@ -14,10 +17,17 @@ from rich.table import Table
 from oasis_harness.agent import AgentEvent, CallFinished, CallStarted, Finished, Session, Turn
 from oasis_harness.engine import Piece, Progress
 
-__all__ = ["JsonView", "TextView", "View", "turn_line"]
+__all__ = ["JsonView", "TextView", "View", "turn_line", "visible"]
 
 _N_SHOWN = 12
 """Lines of a tool's result that are shown; the model gets all of it."""
+_STOPS = {
+    "max_turns": "no turns left (--max-turns)",
+    "length": "the answer was cut by its length limit (--max-tokens)",
+    "window_full": "the context window is full",
+}
+"""What a run's end is called, where its reason alone does not say it."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class View(Protocol):
@@ -35,6 +45,9 @@ class View(Protocol):
     def ended(self, session: Session) -> None:
         """Show the end."""
 
+    def close(self) -> None:
+        """Leave the terminal as it was found. Idempotent."""
+
 
 def turn_line(turn: Turn) -> str:
     """Return the one line a turn gets: how many tokens were expected to be reused, and how many were."""
@@ -51,12 +64,17 @@ def turn_line(turn: Turn) -> str:
     return " · ".join(parts)
 
 
+def visible(text: str) -> str:
+    """Escape the control characters other than newline and tab, so that no text can steer the terminal."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
 class TextView:
     """Text on stdout, a prefill bar on stderr."""
 
     def __init__(self) -> None:
-        self._out = Console(highlight=False, soft_wrap=True)
-        self._error = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self._error = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
         self._bar = _Bar(self._error)
         self._decoder = _utf8_decoder()
         self._reported = ""
@@ -64,7 +82,7 @@ class TextView:
     def report(self, doing: str, share: float = 0.0) -> None:
         if doing != self._reported:
             self._bar.end()
-            self._error.print(doing, style="dim", markup=False)
+            self._error.print(doing, style="dim")
             self._reported = doing
         if 0.0 < share < 1.0:
             self._bar.show("fetched", share * 100, 100, "%")
@@ -83,15 +101,15 @@ class TextView:
             return
         self._bar.end()
         if isinstance(event, Piece):
-            self._out.print(self._decoder.decode(event.data), end="", markup=False)
+            print(visible(self._decoder.decode(event.data)), end="", flush=True)
         elif isinstance(event, Turn):
-            self._out.print(self._decoder.decode(b"", final=True), markup=False)
+            print(self._decoder.decode(b"", final=True))
             self._decoder = _utf8_decoder()
-            self._out.print(turn_line(event), style="bold red" if event.reuse.is_fault else "cyan", markup=False)
+            self._out.print(turn_line(event), style="bold red" if event.reuse.is_fault else "cyan")
         elif isinstance(event, CallFinished):
             self._show_result(event)
         elif isinstance(event, Finished) and event.reason != "answered":
-            self.report("stopped: no turns left (--max-turns)")
+            self.report(f"stopped: {_STOPS.get(event.reason, event.reason)}")
 
     def ended(self, session: Session) -> None:
         self._out.print(_table(session))
@@ -99,13 +117,16 @@ class TextView:
         if path is not None:
             self.report(f"conversation: {path}")
 
+    def close(self) -> None:
+        self._bar.end()
+
     def _show_result(self, event: CallFinished) -> None:
-        lines = event.result.content.decode("utf-8", errors="replace").splitlines()
+        lines = event.result.content.decode("utf-8", errors="replace").removesuffix("\n").split("\n")
         shown = lines[:_N_SHOWN]
         if len(lines) > _N_SHOWN:
             shown.append(f"… {len(lines) - _N_SHOWN} more lines")
         style = "red" if event.result.is_error else "green"
-        self._out.print("\n".join(f"  │ {line}" for line in shown) or "  │", style=style, markup=False)
+        self._out.print("\n".join(f"  │ {visible(line)}" for line in shown), style=style)
 
 
 class _Bar:
@@ -147,7 +168,15 @@ class JsonView:
             self._reported = doing
 
     def started(self, session: Session, explanation: str) -> None:
-        _print(type="started", model=session.engine.card.name, tools=list(session.tools), explanation=explanation)
+        torn = session.recovery
+        _print(
+            type="started",
+            model=session.engine.card.name,
+            tools=list(session.tools),
+            explanation=explanation,
+            conversation=str(session.path or ""),
+            torn={"line": torn.line, "n_bytes": torn.n_bytes, "aside": str(torn.aside)} if torn else None,
+        )
 
     def show(self, event: AgentEvent) -> None:
         if isinstance(event, Turn):
@@ -170,6 +199,9 @@ class JsonView:
         deficit = sum(turn.reuse.deficit for turn in session.turns if turn.reuse.is_fault)
         _print(type="ended", turns=len(session.turns), deficit=deficit, conversation=str(session.path or ""))
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def _table(session: Session) -> Table:
     table = Table("turn", "prompt", "expected", "reused", "prefilled", "sampled", "first token", "deficit")
@@ -189,4 +221,14 @@ def _utf8_decoder() -> codecs.IncrementalDecoder:
 
 
 def _print(**fields: object) -> None:
-    print(json.dumps(fields, ensure_ascii=False), flush=True)
+    """Print one line of plain ASCII, which holds a lone surrogate as well."""
+    print(json.dumps(_finite(fields), allow_nan=False), flush=True)
+
+
+def _finite(value: object) -> object:
+    """Return `value` with null for NaN and infinity, which JSON has no words for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -247,6 +247,14 @@ def test_a_cut_or_cancelled_answer_is_not_called_answered() -> None:
     assert not agent.session.open_calls
 
 
+def test_a_driven_models_answer_that_we_cut_is_its_answer() -> None:
+    """It does not find the end by itself; the run is done."""
+    engine = ScriptedEngine(["on and on " * 50], card=replace(ScriptedEngine([]).card, opens_calls=False))
+    *_, turn, finished = Agent(engine).run("go")
+    assert turn.finish == "length"  # type: ignore[union-attr]  # a Turn
+    assert finished.reason is Reason.ANSWERED  # type: ignore[union-attr]  # Finished
+
+
 def test_a_run_that_was_left_does_not_block_the_next() -> None:
     """Left at a turn with calls, they get a result that says they were interrupted."""
     agent = Agent(ScriptedEngine([call("look", '{"at": "a"}'), "ok"]), tools=some_tools([]))
