@@ -36,8 +36,11 @@ def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda do
         ModelNotFound: There is no such model, or no way to fetch it.
         BadModel: The folder cannot be loaded.
         MissingExtra: The package was installed without the extra `mlx`.
+        OasisError: `OASIS_BLAS` names a library that cannot be loaded.
     """
-    load_blas()
+    blas = load_blas()
+    if not blas.is_fast and not blas.was_asked_for:
+        report(f"matrix products will be slow: {blas.reason}", 0.0)
     try:
         from .runtime import MlxEngine
     except ImportError as error:
@@ -45,5 +48,11 @@ def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda do
             f"the embedded engine needs {error.name}.", remedy="Install it with `pip install 'oasis-harness[mlx]'`."
         ) from error
     folder = pull_model(str(model), report=report)
-    report(f"loading {Path(model).name}", 0.0)
-    return MlxEngine(folder, name=Path(model).name)
+    name = _last_name(Path(model))
+    report(f"loading {name}", 0.0)
+    return MlxEngine(folder, name=name)
+
+
+def _last_name(model: Path) -> str:
+    """Return what a model is called: the last part of its name, or of the folder that `.`, `..` or `~` stands for."""
+    return model.expanduser().resolve().name if model.name in ("", "..", "~") else model.name

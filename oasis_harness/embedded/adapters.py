@@ -17,13 +17,13 @@ __all__ = ["fork_cache", "rewind_cache"]
 Cache = list[Any]
 """One cache object a layer, as mlx-lm makes them; mlx-lm ships no types."""
 
-_ARRAYS_ONLY = (KVCache, QuantizedKVCache, RotatingKVCache, ArraysCache, ChunkedKVCache, CacheList)
-"""Classes that are rebuilt exactly from their `state`."""
+_REBUILT_FROM_STATE = (KVCache, QuantizedKVCache, RotatingKVCache, ArraysCache, ChunkedKVCache, CacheList)
+"""Classes of which `from_state` gives an exact second one; a list, if all its children are such."""
 
 
 def fork_cache(cache: Cache) -> Cache | None:
     """Return a cache that shares every buffer with `cache`, or None if a layer is of an unknown class."""
-    if not all(type(layer) in _ARRAYS_ONLY for layer in cache):
+    if not all(_can_fork(layer) for layer in cache):
         return None
     return [type(layer).from_state(_second_handle(layer.state)) for layer in cache]
 
@@ -41,6 +41,11 @@ def rewind_cache(cache: Cache, n_tokens: int) -> bool:
     if any(count != n_tokens for count in trimmed):
         raise RuntimeError(f"asked every layer to drop {n_tokens} tokens, they dropped {sorted(set(trimmed))}")
     return True
+
+
+def _can_fork(layer: Any) -> bool:
+    children = layer.caches if type(layer) is CacheList else ()
+    return type(layer) in _REBUILT_FROM_STATE and all(_can_fork(child) for child in children)
 
 
 def _can_rewind(layer: Any, n_tokens: int) -> bool:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from oasis_harness.errors import OasisError
+
 from .folders import cache_folder
 
 __all__ = ["Blas", "load_blas", "matmul_gflops"]
@@ -33,6 +35,8 @@ class Blas:
     """`accelerate`, `system openblas`, `cmeel openblas`, `reference`, or the path that was asked for."""
     reason: str
     is_fast: bool
+    was_asked_for: bool = False
+    """`OASIS_BLAS` names it."""
 
 
 @cache
@@ -40,18 +44,17 @@ def load_blas() -> Blas:
     """Load the BLAS that `OASIS_BLAS` asks for into this process; must run before mlx is imported.
 
     Raises:
-        OSError: `OASIS_BLAS` names a library that cannot be loaded.
+        OasisError: `OASIS_BLAS` names a library that cannot be loaded.
     """
-    wish = os.environ.get("OASIS_BLAS", "auto")
+    wish = os.environ.get("OASIS_BLAS") or "auto"
     if sys.platform == "darwin":
         return Blas("accelerate", "macOS", is_fast=True)
     if "mlx.core" in sys.modules:
         return Blas("reference", "mlx was imported before the engine was opened", is_fast=False)
     if wish == "reference":
-        return Blas("reference", "OASIS_BLAS=reference", is_fast=False)
+        return Blas("reference", "OASIS_BLAS=reference", is_fast=False, was_asked_for=True)
     if wish != "auto":
-        ctypes.CDLL(wish, mode=ctypes.RTLD_GLOBAL)
-        return Blas(wish, f"OASIS_BLAS={wish}", is_fast=True)
+        return _named(wish)
     return _system() or _cmeel() or _reference()
 
 
@@ -72,6 +75,18 @@ def matmul_gflops(n: int = 1024) -> tuple[str, float]:
         mx.eval(a @ b)
         best_s = min(best_s, time.perf_counter() - start)
     return str(mx.default_device()), 2 * n**3 / best_s / 1e9
+
+
+def _named(library: str) -> Blas:
+    try:
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise OasisError(
+            f"OASIS_BLAS={library} cannot be loaded: {error}.",
+            remedy="Name a BLAS library built for this machine, or set OASIS_BLAS=auto.",
+            path=library,
+        ) from None
+    return Blas(library, f"OASIS_BLAS={library}", is_fast=True, was_asked_for=True)
 
 
 def _system() -> Blas | None:
@@ -112,16 +127,24 @@ def _lend_fortran_runtime() -> bool:
     if source is None or ".so.5" not in source.name:
         return False
     hashed = source.name.encode()
-    content = source.read_bytes()
-    if content.count(hashed) != 1:
-        return False
     copy = cache_folder() / "blas" / source.name / "libgfortran.so.5"
-    if not copy.exists():
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        part = copy.with_name(f"{copy.name}.{os.getpid()}.part")
-        part.write_bytes(content.replace(hashed, b"libgfortran.so.5".ljust(len(hashed), b"\0")))
-        part.replace(copy)
+    try:
+        content = source.read_bytes()
+        if content.count(hashed) != 1:
+            return False
+        if not copy.exists():
+            _write_whole(copy, content.replace(hashed, b"libgfortran.so.5".ljust(len(hashed), b"\0")))
+    except OSError:  # a cache that cannot be written costs speed, never the engine
+        return False
     return all(_loads(str(library)) for library in [*source.parent.glob("libquadmath*"), copy])
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write a file that no other process ever sees half of."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_bytes(content)
+    part.replace(path)
 
 
 def _file_of(distribution: str, name: str) -> Path | None:

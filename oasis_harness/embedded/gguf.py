@@ -100,39 +100,43 @@ def _unpermuted(array: mx.array, n_heads: int) -> mx.array:
 
 
 def _tokenizer(metadata: dict[str, Any]) -> dict[str, Any]:
-    tokens: list[str] = metadata["tokenizer.ggml.tokens"]
-    kinds = metadata["tokenizer.ggml.token_type"].tolist()
-    special = [
-        {"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-        | {"special": True}
-        for i, text in enumerate(tokens)
-        if kinds[i] == _CONTROL
-    ]
+    digits = {"type": "Digits", "individual_digits": True}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": special,
+        "added_tokens": _special_tokens(metadata),
         "normalizer": None,
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level],
-        },
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [digits, byte_level]},
         "post_processor": None,
         "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "vocab": {text: i for i, text in enumerate(tokens)},
-            "merges": metadata["tokenizer.ggml.merges"],
-        },
+        "model": _byte_pair_model(metadata),
     }
+
+
+def _byte_pair_model(metadata: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "vocab": {text: i for i, text in enumerate(metadata["tokenizer.ggml.tokens"])},
+        "merges": metadata["tokenizer.ggml.merges"],
+    }
+
+
+def _special_tokens(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"].tolist()
+    matching = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return [
+        {"id": i, "content": text, **matching, "special": True}
+        for i, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
+        if kind == _CONTROL
+    ]
 
 
 def _tokenizer_config(metadata: dict[str, Any]) -> dict[str, Any]:

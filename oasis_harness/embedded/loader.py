@@ -5,6 +5,7 @@ On a CPU 16-bit and quantised matrix products are slow, so weights become float3
 
 import importlib
 import json
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from mlx_lm import tokenizer_utils
 from mlx_lm.utils import dequantize_model, load_model
 
 from oasis_harness.engine import CallParser, ModelCard
-from oasis_harness.errors import BadModel
+from oasis_harness.errors import BadModel, OasisError
 from oasis_harness.tokens import Tokenizer, load_tokenizer
 
 __all__ = ["Loaded", "load_folder"]
@@ -33,34 +34,42 @@ class Loaded:
 
 
 def load_folder(folder: Path, name: str) -> Loaded:
-    """Load `folder`, in mlx-lm's layout. Runs on the engine's thread.
+    """Load `folder`, in mlx-lm's layout; errors call it `name`. Runs on the engine's thread.
 
     Raises:
         BadModel: Weights, tokenizer or chat template are missing or broken.
         BadTokenizer: The tokenizer cannot be used.
     """
-    tokenizer = load_tokenizer(folder / "tokenizer.json")
-    settings = _read_json(folder / "tokenizer_config.json")
-    template = _chat_template(folder, settings)
     try:
-        model, config = load_model(folder)
-    except (FileNotFoundError, ValueError, KeyError, RuntimeError) as error:
+        return _load(folder, name)
+    except OasisError:
+        raise
+    except Exception as error:  # mlx-lm takes what it reads for granted and fails in every way
+        cause = textwrap.shorten(f"{type(error).__name__}: {error}", 300).rstrip(".")
         raise BadModel(
-            f"{folder.name} cannot be loaded: {error}.", remedy="It must be a complete folder in mlx-lm's layout."
-        ) from None
+            f"{name} cannot be loaded: {cause}.", remedy="It must be a complete folder in mlx-lm's layout.", path=folder
+        ) from error
+
+
+def _load(folder: Path, name: str) -> Loaded:
+    tokenizer = load_tokenizer(folder / "tokenizer.json")
+    settings = _read_json(folder / "tokenizer_config.json", name)
+    template = _chat_template(folder, settings, name)
+    model, config = load_model(folder)
     if mx.default_device() == mx.Device(mx.cpu):
         model = dequantize_model(model)
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
+    generation = _read_json(folder / "generation_config.json", name)
     card = ModelCard(
         name=name,
         tokenizer=tokenizer,
         chat_template=template,
         template_variables=_template_variables(settings),
-        stop_ids=_stop_ids(folder, config, settings, tokenizer),
-        n_context=_context_window(config, settings),
+        stop_ids=_stop_ids([config, _text_config(config), generation], settings, tokenizer, name),
+        n_context=_context_window(config, settings, name),
         call_syntax=call_syntax(template, tokenizer),
-        opens_calls=_read_json(folder / "oasis.json").get("opens_calls", True),
+        opens_calls=_read_json(folder / "oasis.json", name).get("opens_calls", True),
     )
     return Loaded(model, card, _text_config(config).get("vocab_size", len(tokenizer.pieces)))
 
@@ -75,17 +84,17 @@ def call_syntax(template: str, tokenizer: Tokenizer) -> tuple[str, str, CallPars
     return parser.tool_call_start, parser.tool_call_end, parser.parse_tool_call
 
 
-def _chat_template(folder: Path, settings: dict[str, Any]) -> str:
+def _chat_template(folder: Path, settings: dict[str, Any], name: str) -> str:
     own_file = folder / "chat_template.jinja"
     if own_file.is_file():
-        return own_file.read_bytes().decode("utf-8")
+        return _utf8(own_file, name)
     template = settings.get("chat_template")
     if isinstance(template, list):
         named = {entry["name"]: entry["template"] for entry in template}
         template = named.get("tool_use") or named.get("default")
     if not isinstance(template, str):
         raise BadModel(
-            f"{folder.name} has no chat template.",
+            f"{name} has no chat template.",
             remedy="Use an instruction-tuned model, or put a chat_template.jinja into the folder.",
         )
     return template
@@ -97,22 +106,32 @@ def _template_variables(settings: dict[str, Any]) -> dict[str, str]:
     return {key: text for key, text in texts.items() if key.endswith("_token") and isinstance(text, str)}
 
 
-def _stop_ids(folder: Path, config: dict[str, Any], settings: dict[str, Any], tokenizer: Tokenizer) -> frozenset[int]:
-    ids: set[int] = set()
-    for source in (config, _text_config(config), _read_json(folder / "generation_config.json")):
-        value = source.get("eos_token_id")
-        ids.update(value if isinstance(value, list) else [] if value is None else [value])
-    eos_text = _template_variables(settings).get("eos_token")
-    if eos_text in tokenizer.specials:
-        ids.add(tokenizer.specials[eos_text])
+def _stop_ids(
+    configs: list[dict[str, Any]], settings: dict[str, Any], tokenizer: Tokenizer, name: str
+) -> frozenset[int]:
+    """Return every id that one of the files calls an end and the tokenizer has."""
+    named: list[Any] = []
+    for config in configs:
+        value = config.get("eos_token_id")
+        named += value if isinstance(value, list) else [value]
+    named.append(tokenizer.specials.get(_template_variables(settings).get("eos_token", "")))
+    ids = frozenset(token for token in named if isinstance(token, int) and 0 <= token < len(tokenizer.pieces))
     if not ids:
-        raise BadModel(f"{folder.name} names no stop token.", remedy="Set eos_token_id in its config.json.")
-    return frozenset(ids)
+        raise BadModel(
+            f"{name} names no stop token of its vocabulary.", remedy="Set eos_token_id in its config.json.", ids=named
+        )
+    return ids
 
 
-def _context_window(config: dict[str, Any], settings: dict[str, Any]) -> int:
-    window = _text_config(config).get("max_position_embeddings") or settings.get("model_max_length")
-    return int(window) if window and window < 1e9 else 32_768
+def _context_window(config: dict[str, Any], settings: dict[str, Any], name: str) -> int:
+    window = _text_config(config).get("max_position_embeddings") or settings.get("model_max_length") or 32_768
+    if not isinstance(window, int | float) or window < 1:
+        raise BadModel(
+            f"{name} has the context window {window!r}, which is no number of tokens.",
+            remedy="Set max_position_embeddings in its config.json.",
+            window=window,
+        )
+    return int(window) if window < 1e9 else 32_768  # tokenizers write 1e30 for "unknown"
 
 
 def _text_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -120,11 +139,25 @@ def _text_config(config: dict[str, Any]) -> dict[str, Any]:
     return text
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    """Return the object in the file; an empty one where there is no file."""
+    if not path.exists():
         return {}
+    try:
+        content = json.loads(_utf8(path, name))
     except ValueError as error:
-        raise BadModel(f"{path.name} is not JSON: {error}.", remedy="Fetch the model again.", path=path) from None
+        raise _bad_file(path, name, f"not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise _bad_file(path, name, f"not a JSON object but {type(content).__name__}")
     return content
+
+
+def _utf8(path: Path, name: str) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad_file(path, name, f"not UTF-8: {error}") from None
+
+
+def _bad_file(path: Path, name: str, cause: str) -> BadModel:
+    return BadModel(f"{path.name} of {name} is {cause}.", remedy="Fetch the model again.", path=path)

