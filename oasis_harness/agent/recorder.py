@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import (
@@ -17,7 +18,7 @@ from oasis_harness.conversation import (
     User,
     last_sent,
 )
-from oasis_harness.engine import ModelCard, Outcome, ToolChoice
+from oasis_harness.engine import ModelCard, Outcome, Sampling, ToolChoice
 from oasis_harness.errors import OutOfOrder, PromptTooLong
 from oasis_harness.registry import Tool, Tools
 from oasis_harness.render import Dialect, Parsed, Renderer, ToolCall
@@ -107,6 +108,11 @@ class Recorder:
         assert isinstance(node.event, Reply), "only replies are parsed"
         before = last_sent(node.parent).sent if node.parent is not None else None
         return self.dialect.parse(node.event.data, node.index, self.schemas, before=before)
+
+    def spoken(self, sampling: Sampling) -> Sampling:
+        """Return `sampling` with what may be called, and how this dialect writes a call."""
+        opener, closer = self.dialect.syntax.opener, self.dialect.syntax.closer
+        return replace(sampling, tools=self.schemas, opener=opener, closer=closer, is_json=self.dialect.is_json)
 
     def fork(self, at: Node | None) -> "Recorder":
         """Return a recorder of a fork of the conversation."""

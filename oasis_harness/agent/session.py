@@ -279,7 +279,7 @@ class Session:
                 else:
                     yield step
         except Exception:
-            raise  # the engine's own; it knows what it still holds
+            raise  # the engine's own; it knows what it holds
         except BaseException:
             outcome = outcome or self._cancelled(steps)
             raise
@@ -287,7 +287,8 @@ class Session:
             self._is_running = False
             if outcome is not None and not self._is_closed:
                 self._record(outcome, expected, is_first_call, sampling.tool_choice)
-        yield self.turns[-1]
+        if not self._is_closed:
+            yield self.turns[-1]
 
     def _cancelled(self, steps: Iterator[Step]) -> Outcome | None:
         """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
@@ -328,21 +329,14 @@ class Session:
         return self._recorder
 
     def _sampling(self, choice: ToolChoice) -> Sampling:
+        sampling = self.sampling if self.opens_calls else driven(self.sampling)
         n_free = self.engine.card.n_context - self.conversation.tip.n_tokens
-        kept_short = self.sampling if self.opens_calls else driven(self.sampling)
-        return replace(
-            kept_short,
-            tool_choice=choice,
-            tools=self._recorder.schemas,
-            opener=self.dialect.syntax.opener,
-            closer=self.dialect.syntax.closer,
-            is_json=self.dialect.is_json,
-            max_tokens=min(kept_short.max_tokens, n_free),
-        )
+        return self._recorder.spoken(replace(sampling, tool_choice=choice, max_tokens=min(sampling.max_tokens, n_free)))
 
     def _default_choice(self) -> ToolChoice:
-        if self.opens_calls or not self.tools or self.sampling.tool_choice is not ToolChoice.AUTO:
-            return self.sampling.tool_choice
+        choice = self.sampling.tool_choice
+        if self.opens_calls or not self.tools or choice is not ToolChoice.AUTO:
+            return choice
         return driven_choice(after_results=isinstance(last_sent(self.conversation.tip).event, ToolResults))
 
 
