@@ -97,6 +97,7 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tool_choice", ToolChoice(self.tool_choice))  # a plain string is welcome too
         if self.max_tokens < 1 or self.temperature < 0:
             raise ValueError(f"max_tokens must be at least 1 and temperature at least 0, got {self!r}")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oasis_harness import Sampling, ScriptedEngine
+from oasis_harness import Sampling, ScriptedEngine, ToolChoice
 from oasis_harness.engine import Engine, Finish, Outcome, Piece, Prompt
 from oasis_harness.errors import EngineClosed
 
@@ -58,6 +58,14 @@ def test_forks_and_forgetting() -> None:
     assert ask(engine, [1, 2, 7], key="branch").n_matched == 2
     engine.forget("k")
     assert ask(engine, [1, 2, 3]).n_held == 0
+
+
+def test_sampling_takes_a_tool_choice_by_name_and_refuses_nonsense() -> None:
+    """A plain string is the choice it names; what cannot be sampled is refused where it is written."""
+    assert Sampling(tool_choice="required").tool_choice is ToolChoice.REQUIRED  # type: ignore[arg-type]  # as users do
+    for wrong in ({"tool_choice": "sometimes"}, {"max_tokens": 0}, {"temperature": -1.0}):
+        with pytest.raises(ValueError):
+            Sampling(**wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_script_that_is_over_says_so() -> None:
