@@ -65,7 +65,7 @@ def test_sampling_takes_a_tool_choice_by_name_and_refuses_nonsense() -> None:
     assert Sampling(tool_choice="required").tool_choice is ToolChoice.REQUIRED  # type: ignore[arg-type]  # as users do
     for wrong in ({"tool_choice": "sometimes"}, {"max_tokens": 0}, {"temperature": -1.0}):
         with pytest.raises(ValueError):
-            Sampling(**wrong)  # type: ignore[arg-type]  # wrong on purpose
+            Sampling(**wrong)
 
 
 def test_a_script_that_is_over_says_so() -> None:
