@@ -29,12 +29,20 @@ __all__ = ["Recorder"]
 class Recorder:
     """Appends to `conversation` in `dialect`, for the model of `card`."""
 
-    def __init__(self, conversation: Conversation, dialect: Dialect, card: ModelCard, tools: dict[str, Tool]) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        dialect: Dialect,
+        card: ModelCard,
+        tools: dict[str, Tool],
+        *,
+        schemas: tuple[bytes, ...] | None = None,
+    ) -> None:
         self.conversation = conversation
         self.dialect = dialect
         self.tools = tools
         """What runs when a tool is called, by name."""
-        self.schemas = _shown_tools(conversation)
+        self.schemas = schemas if schemas is not None else _shown_tools(conversation)
         """The schemas the model was shown, and may call."""
         self._renderer = Renderer(dialect)
         self._card = card
@@ -116,7 +124,8 @@ class Recorder:
 
     def fork(self, at: Node | None) -> "Recorder":
         """Return a recorder of a fork of the conversation."""
-        return Recorder(self.conversation.fork(at), self.dialect, self._card, self.tools)
+        shown = self.schemas if at is None else None  # an older tip may have been shown fewer
+        return Recorder(self.conversation.fork(at), self.dialect, self._card, self.tools, schemas=shown)
 
     def _append(self, event: Event) -> None:
         tip, tokenizer = self.conversation.tip, self._card.tokenizer

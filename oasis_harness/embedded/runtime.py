@@ -41,7 +41,7 @@ class MlxEngine:
     def __init__(self, folder: Path, *, name: str | None = None, chunk_size: int = 512) -> None:
         self._trunks: dict[str, Trunk] = {}
         self._cancels: dict[str, threading.Event] = {}
-        """One for each call that was not yet over, by conversation."""
+        """The cancel of each conversation's newest call."""
         self._chunk_size = chunk_size
         self._grammar_tokenizer: Any = None
         self._is_closed = False
