@@ -4,7 +4,20 @@ Only template scaffold may become special tokens; what a user or a tool wrote st
 never sees an event.
 """
 
-from .seam import Seam
-from .tokenizer import Tokenizer, byte_tokenizer, load_tokenizer
+from .proof import prove_seam
+from .seam import Because, Seam, SeamCount, SeamExample, SeamProof, Verdict
+from .tokenizer import N_NEAR, Tokenizer, byte_tokenizer, load_tokenizer
 
-__all__ = ["Seam", "Tokenizer", "byte_tokenizer", "load_tokenizer"]
+__all__ = [
+    "N_NEAR",
+    "Because",
+    "Seam",
+    "SeamCount",
+    "SeamExample",
+    "SeamProof",
+    "Tokenizer",
+    "Verdict",
+    "byte_tokenizer",
+    "load_tokenizer",
+    "prove_seam",
+]

@@ -6,7 +6,7 @@ of printable stand-ins) and SentencePiece vocabularies with byte fallback (`▁`
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tokenizers
@@ -14,7 +14,8 @@ import tokenizers
 from oasis_harness.errors import BadTokenizer
 
 from .alphabet import byte_alphabet
-from .fast import fast_encoder, slow_encoder
+from .fast import fast_encoder, slow_encoder, split_pattern
+from .splits import Splits, Words
 from .tokenizer import EncodeText
 
 __all__ = ["read_tokenizer_json"]
@@ -23,8 +24,8 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "▁"
 
 
-def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeText]:
-    """Return (bytes of each id, special and added tokens by text, encoder of ordinary text).
+def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeText, Splits]:
+    """Return (bytes of each id, special and added tokens by text, encoder of ordinary text, how that cuts it).
 
     Raises:
         BadTokenizer: Not JSON, not this format, or of a kind that cannot be inverted.
@@ -44,8 +45,9 @@ def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, 
             remedy="It must be a byte-level BPE or a SentencePiece BPE with byte fallback; use another model.",
             path=name,
         ) from None
-    encode_text = (is_byte_level(content) and fast_encoder(ordinary, encoder)) or slow_encoder(encoder)
-    return pieces, specials, _around(fixed, encode_text)
+    fast = fast_encoder(ordinary, encoder) if is_byte_level(content) else None
+    splits = _splits(ordinary, fixed, is_merges_only=fast is not None or not content["model"].get("ignore_merges"))
+    return pieces, specials, _around(fixed, fast or slow_encoder(encoder)), splits
 
 
 def is_byte_level(content: dict[str, Any]) -> bool:
@@ -175,11 +177,43 @@ def _around(fixed: dict[str, list[int]], encode_text: EncodeText) -> EncodeText:
     """Return an encoder that gives the texts of `fixed` their ids and leaves what is between them to `encode_text`."""
     if not fixed:
         return encode_text
-    longest_first = sorted(fixed, key=len, reverse=True)
-    pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+    pattern = re.compile(f"({'|'.join(map(re.escape, _longest_first(fixed)))})")
 
     def encode(text: str) -> Sequence[int]:
         parts = pattern.split(text)
         return [token for part in parts if part for token in fixed.get(part) or encode_text(part)]
 
     return encode
+
+
+def _longest_first(texts: Iterable[str]) -> list[str]:
+    return sorted(texts, key=len, reverse=True)
+
+
+def _splits(content: dict[str, Any], fixed: Iterable[str], *, is_merges_only: bool) -> Splits:
+    """Say how ordinary text is cut, where it is cut in a known way."""
+    known = (text.encode("utf-8") for text in _longest_first(fixed))
+    pattern = split_pattern(content)
+    words = Words.PATTERN if pattern is not None else _words(content)
+    return Splits(words, pattern or "", tuple(known), is_merges_only)
+
+
+def _words(content: dict[str, Any]) -> Words:
+    model, step = content["model"], content["pre_tokenizer"]
+    if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
+        return Words.UNKNOWN
+    if is_byte_level(content):  # with no expression of its own, it only spells bytes
+        is_spelling = step is not None and step.get("type") == "ByteLevel" and not step.get("use_regex", True)
+        return Words.WHOLE if is_spelling else Words.UNKNOWN
+    steps = _parts(content["normalizer"])
+    writes_spaces = len(steps) > 0 and all(
+        step.get("pattern") == {"String": " "} for step in steps if "pattern" in step
+    )
+    match step:
+        case None:
+            return Words.WHOLE
+        case {"type": "Split", "pattern": {"String": " "}} if writes_spaces:  # there are none left to split at
+            return Words.WHOLE
+        case {"type": "Metaspace", "replacement": "▁"}:
+            return Words.BEFORE_SPACE if step.get("split", True) else Words.WHOLE
+    return Words.UNKNOWN

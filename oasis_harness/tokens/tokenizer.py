@@ -6,20 +6,24 @@ give the same ids (`fast.py`), else through the tokenizers library.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 from oasis_harness.canonical import digest
 from oasis_harness.errors import BadTokenizer, NotEncodable
 
-from .seam import Seam
+from .seam import Seam, SeamCount
+from .splits import Splits, Words
 
-__all__ = ["EncodeText", "Tokenizer", "byte_tokenizer", "load_tokenizer"]
+__all__ = ["N_NEAR", "EncodeText", "Tokenizer", "byte_tokenizer", "load_tokenizer"]
 
 EncodeText: TypeAlias = Callable[[str], Sequence[int]]
 
+N_NEAR = 32
+"""Ids on each side of a seam that are encoded again to see whether it is canonical."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SAMPLE = b'Hello, world!  It\'s 3.14\n\n\tdef f(x):\r\n        return  x ** 2  # "ok" <end>\n'
 
@@ -28,13 +32,21 @@ class Tokenizer:
     """Encodes deltas and decodes ids, byte for byte."""
 
     def __init__(
-        self, pieces: Sequence[bytes], specials: Mapping[str, int], encode_text: EncodeText, *, digest: str
+        self,
+        pieces: Sequence[bytes],
+        specials: Mapping[str, int],
+        encode_text: EncodeText,
+        *,
+        digest: str,
+        splits: Splits | None = None,
     ) -> None:
         self.pieces = pieces
         """Bytes of each id, shape (n_vocabulary,)."""
         self.specials = dict(specials)
         """Ids of special and added tokens, by their text."""
         self.digest = digest
+        self.splits = splits or Splits()
+        """What is known of how ordinary text is cut before any merge."""
         self._encode_text = encode_text
         self._special_ids = frozenset(self.specials.values())
 
@@ -77,6 +89,32 @@ class Tokenizer:
             return Seam.START
         special = last_id in self._special_ids or (len(ids) > 0 and ids[0] in self._special_ids)
         return Seam.SPECIAL if special else Seam.PLAIN
+
+    def count_seam(self, before: Sequence[int], ids: Sequence[int]) -> SeamCount:
+        """Count the seam between `before` and `ids`, of which only the ids next to it are read.
+
+        A plain one is canonical when the text around it, encoded as one, has the ids of both its halves. What was
+        sampled need not be how its own text is encoded; that is not counted against the seam.
+        """
+        near = before[-N_NEAR:]
+        if not len(ids) or not len(near):
+            return SeamCount()
+        if self.seam(int(near[-1]), ids) is Seam.SPECIAL:
+            return SeamCount(special=1)
+        return SeamCount(plain=1, non_canonical=int(self._joins(near, ids[:N_NEAR])))
+
+    def _joins(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Say whether the ordinary text around a cut is encoded otherwise as one. Bytes that are no text always are."""
+        left = self._beside(reversed(before))[::-1]
+        right = self._beside(after)
+        begin = _SURROGATE.split(self.decode(left).decode("utf-8", errors="surrogateescape"))[-1]
+        end = _SURROGATE.split(self.decode(right).decode("utf-8", errors="surrogateescape"))[0]
+        encode = self._encode_text
+        return not begin or not end or [*encode(begin), *encode(end)] != list(encode(begin + end))
+
+    def _beside(self, ids: Iterable[int]) -> list[int]:
+        """Return the ids up to the first special token."""
+        return list(takewhile(lambda token: token not in self._special_ids, ids))
 
     def escape(self, data: bytes) -> bytes:
         r"""Return `data` as UTF-8 this vocabulary can carry; any other byte becomes a visible `\xNN`.
@@ -124,7 +162,9 @@ def byte_tokenizer(specials: Sequence[str] = ()) -> Tokenizer:
     """Return the tokenizer whose ids are the 256 byte values, then `specials`. For tests and scripted engines."""
     pieces = [bytes([byte]) for byte in range(256)] + [special.encode() for special in specials]
     ids = {special: 256 + i for i, special in enumerate(specials)}
-    return Tokenizer(pieces, ids, lambda text: text.encode("utf-8"), digest=digest(b"bytes", *pieces[256:]))
+    splits = Splits(Words.WHOLE, is_merges_only=True)
+    name = digest(b"bytes", *pieces[256:])
+    return Tokenizer(pieces, ids, lambda text: text.encode("utf-8"), digest=name, splits=splits)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -141,8 +181,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise BadTokenizer(
             f"{path} cannot be read: {error.strerror}.", remedy="A model folder needs a tokenizer.json.", path=path
         ) from None
-    pieces, specials, encode_text = read_tokenizer_json(data, path.name)
-    tokenizer = Tokenizer(pieces, specials, encode_text, digest=digest(data))
+    pieces, specials, encode_text, splits = read_tokenizer_json(data, path.name)
+    tokenizer = Tokenizer(pieces, specials, encode_text, digest=digest(data), splits=splits)
     _require_exact(tokenizer, path)
     return tokenizer
 

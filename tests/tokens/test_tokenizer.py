@@ -1,6 +1,6 @@
 """Bytes to ids and back, exactly; what was typed stays text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oasis_harness.errors import NotEncodable
-from oasis_harness.tokens import Seam, Tokenizer, byte_tokenizer
+from oasis_harness.tokens import N_NEAR, Seam, SeamCount, Tokenizer, byte_tokenizer
 
 from .conftest import Pair
 from .texts import joined, pieces, raw, texts
@@ -221,3 +221,77 @@ def test_a_seam_is_stored_as_its_name() -> None:
     assert BYTES.seam(None, (letter,)) == "start"
     assert BYTES.seam(end, (letter,)) == BYTES.seam(letter, (end,)) == BYTES.seam(end, ()) == "special"
     assert BYTES.seam(letter, (letter, end)) == BYTES.seam(letter, ()) == "plain"
+
+
+# Seams, counted
+
+
+def whole_differs(tokenizer: Tokenizer, left: bytes, right: bytes) -> bool:
+    """The slow twin: both texts in full."""
+    ids = [tokenizer.encode(data, [(0, len(data))]) for data in (left, right, left + right)]
+    return ids[0] + ids[1] != ids[2]
+
+
+def check_count(tokenizer: Tokenizer, left: str, right: str) -> None:
+    before, after = tokenizer.escape(left.encode()), tokenizer.escape(right.encode())
+    ids = [tokenizer.encode(data, [(0, len(data))]) for data in (before, after)]
+    expected = SeamCount(plain=1, non_canonical=int(whole_differs(tokenizer, before, after)))
+    assert tokenizer.count_seam(*ids) == (expected if all(ids) else SeamCount())
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(left=texts, right=texts)
+def test_a_counted_seam_is_canonical_when_the_whole_is(every: Pair, left: str, right: str) -> None:
+    """The few ids beside it are enough to tell."""
+    check_count(every.ours, left, right)
+
+
+@pytest.mark.model
+@given(left=texts, right=texts)
+def test_a_counted_seam_of_the_default_model_is_canonical_when_the_whole_is(
+    smollm2: Pair, left: str, right: str
+) -> None:
+    """The same on the real vocabulary."""
+    check_count(smollm2.ours, left, right)
+
+
+@pytest.mark.model
+def test_a_seam_of_long_texts_costs_what_one_of_short_texts_does(smollm2: Pair) -> None:
+    """Only what stands beside it is read, and only up to a special token."""
+    ours = smollm2.ours
+    before, after = ours.encode(b"hello world " * 9000 + b"hel"), ours.encode(b"lo" + b" world" * 9000)
+    read: list[str] = []
+
+    def encode(text: str) -> Sequence[int]:
+        read.append(text)
+        return ours._encode_text(text)
+
+    watched = Tokenizer(ours.pieces, ours.specials, encode, digest="")
+    assert watched.count_seam(before, after) == SeamCount(plain=1, non_canonical=1)
+    assert max(map(len, read)) < 10 * 2 * N_NEAR
+    end = ours.specials["<|im_end|>"]
+    assert ours.count_seam((*before, end), (*after, end)) == SeamCount(special=1)
+    read.clear()
+    assert watched.count_seam((*before, end, *ours.encode(b"hel")), (*ours.encode(b"lo"), end, *after)).non_canonical
+    assert set(read) == {"hel", "lo", "hello"}
+
+
+@pytest.mark.model
+def test_how_a_reply_was_sampled_is_not_counted_against_its_seam(smollm2: Pair) -> None:
+    """`hel` and `lo`, sampled one after the other, are no `hello`; the line end after them is where it would be."""
+    sampled = (*smollm2.ours.encode(b"hel"), *smollm2.ours.encode(b"lo"))
+    assert smollm2.ours.count_seam(sampled, smollm2.ours.encode(b" world")) == SeamCount(plain=1)
+
+
+def test_nothing_meets_nothing_and_half_characters_are_never_canonical() -> None:
+    """An empty reply has no seam, nor have the first ids; a cut within a character is one that no encoder makes."""
+    letter = (ord("a"),)
+    assert BYTES.count_seam((), letter) == BYTES.count_seam(letter, ()) == SeamCount()
+    assert BYTES.count_seam(tuple("aé".encode()[:2]), (0xA9,)) == SeamCount(plain=1, non_canonical=1)
+    assert BYTES.count_seam(tuple(b"\xffa"), (*letter, 0xFF)) == SeamCount(plain=1)
+
+
+def test_counts_add_up() -> None:
+    """Field by field."""
+    assert SeamCount(1, 2, 3) + SeamCount(special=1, plain=1) == SeamCount(2, 3, 3)
