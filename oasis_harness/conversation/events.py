@@ -145,9 +145,29 @@ class Compaction:
     summary: Text
 
 
+@dataclass(frozen=True, slots=True)
+class ThoughtsDropped:
+    """Opens a new epoch that says again what was said, without what the model thought. Explicit, never by itself.
+
+    Its own bytes are the whole prompt so far: every token as it was sent or sampled, those of thoughts left out.
+    """
+
+    kind: Literal["thoughts_dropped"] = field(default="thoughts_dropped", kw_only=True)
+    epoch: Epoch
+    old_tip: str
+    """Digest of the tip before; it stays in the log."""
+    n_kept: int
+    """Tokens before the first thought: the old prompt and the new begin with them."""
+    n_dropped: int
+    """Tokens of thoughts that were left out."""
+
+
 Event: TypeAlias = Annotated[
-    Head | User | Reply | ToolResults | Note | ToolsAdded | Compaction, Field(discriminator="kind")
+    Head | User | Reply | ToolResults | Note | ToolsAdded | Compaction | ThoughtsDropped, Field(discriminator="kind")
 ]
+
+Opening: TypeAlias = Compaction | ThoughtsDropped
+"""What opens a new epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oasis_harness.errors import BrokenChain
 
 from .epoch import Epoch
-from .events import Body, Compaction, Event, Head
+from .events import Body, Event, Head, Opening
 from .node import Node
 
 __all__ = ["Conversation", "Sink", "TokenIds"]
@@ -67,7 +67,7 @@ class Conversation:
     def epoch(self) -> Epoch:
         """What the newest epoch's bytes and ids depend on. O(events of the epoch)."""
         node = self.tip
-        while not isinstance(node.event, Head | Compaction):
+        while not isinstance(node.event, Head | Opening):
             assert node.parent is not None, "append() lets nothing but a head stand first"
             node = node.parent
         return node.event.epoch
@@ -98,7 +98,7 @@ class Conversation:
         """
         node = Node.after(self._tip, Body(event, sent, ids, seam))
         _require_readable(node)
-        buffer = _TokenBuffer() if isinstance(event, Compaction) else self._ids
+        buffer = _TokenBuffer() if isinstance(event, Opening) else self._ids
         buffer.write(node.n_tokens, ids)
         if self._sink is not None:
             self._sink(node)

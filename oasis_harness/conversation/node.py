@@ -9,7 +9,7 @@ from typing import Self
 from oasis_harness.canonical import digest
 from oasis_harness.errors import OutOfOrder
 
-from .events import Body, Compaction, Event, Head, Note, Reply, ToolResults, ToolsAdded
+from .events import Body, Event, Head, Note, Opening, Reply, ThoughtsDropped, ToolResults, ToolsAdded
 
 __all__ = ["Node", "last_sent"]
 
@@ -26,7 +26,7 @@ class Node:
     index: int
     """Number of events before this one, over all epochs."""
     epoch: int
-    """Number of compactions up to and including this node."""
+    """Number of epochs that were opened after the first, up to and including this node."""
     n_tokens: int
     """Tokens of the epoch up to and including this node."""
     n_bytes: int
@@ -43,17 +43,17 @@ class Node:
         """
         _refuse_out_of_order(parent, body)
         event, data = body.event, body.to_json()
-        compacts = isinstance(event, Compaction)
-        before = None if compacts else parent
+        opens = isinstance(event, Opening)
+        before = None if opens else parent
         n_tokens = len(body.ids) + (before.n_tokens if before else 0)
-        n_promised = before.n_promised if before else 0
+        n_promised = event.n_kept if isinstance(event, ThoughtsDropped) else before.n_promised if before else 0
         return cls(
             parent=parent,
             body=body,
             data=data,
             digest=digest(parent.digest.encode() if parent else b"", data),
             index=parent.index + 1 if parent else 0,
-            epoch=(parent.epoch if parent else 0) + compacts,
+            epoch=(parent.epoch if parent else 0) + opens,
             n_tokens=n_tokens,
             n_bytes=len(body.sent) + (before.n_bytes if before else 0),
             n_promised=n_tokens - event.n_pending if isinstance(event, Reply) else n_promised,
@@ -127,8 +127,10 @@ def _out_of_order(tip: Node | None, body: Body) -> str:
         return "" if isinstance(event, Head) else "a conversation starts with its head"
     if isinstance(event, Head):
         return "the head is sent once"
-    if isinstance(event, Compaction):
-        return "" if event.old_tip == tip.digest else "it cites another tip than the one it replaces"
+    if isinstance(event, Opening) and event.old_tip != tip.digest:
+        return "it cites another tip than the one it replaces"
+    if isinstance(event, ThoughtsDropped):
+        return _unfit(tip, body, event)
     if isinstance(event, ToolResults):
         return "" if isinstance(last_sent(tip).event, Reply) else "no reply made a call"
     if isinstance(event, Reply):
@@ -136,8 +138,15 @@ def _out_of_order(tip: Node | None, body: Body) -> str:
     return ""
 
 
+def _unfit(tip: Node, body: Body, event: ThoughtsDropped) -> str:
+    if not isinstance(last_sent(tip).event, Reply):
+        return "thoughts are dropped between an answer and the next turn"
+    is_kept = 0 <= event.n_kept <= min(len(body.ids), tip.n_promised)
+    return "" if is_kept else f"{event.n_kept} tokens cannot be kept of {tip.n_promised}"
+
+
 def _unasked(last: Node) -> str:
-    return "" if last.sent and not isinstance(last.event, Reply) else "nothing was asked"
+    return "" if last.sent and not isinstance(last.event, Reply | ThoughtsDropped) else "nothing was asked"
 
 
 def _overdrawn(tip: Node, body: Body, reply: Reply) -> str:

@@ -12,7 +12,9 @@ from oasis_harness.conversation import (
     Head,
     Node,
     Note,
+    Opening,
     Reply,
+    ThoughtsDropped,
     ToolResult,
     ToolResults,
     ToolsAdded,
@@ -42,8 +44,10 @@ def deltas(draw: st.DrawFn, tip: Node) -> Delta:
         st.builds(Compaction, st.just(EPOCH), st.just(tip.digest), texts),
     ]
     if isinstance(last.event, Reply):
+        kept = st.integers(0, min(len(new), tip.n_promised))
+        kinds.append(st.builds(ThoughtsDropped, st.just(EPOCH), st.just(tip.digest), kept, st.integers(0, 9)))
         kinds.append(st.builds(ToolResults, st.lists(results, max_size=3).map(tuple)))
-    elif last.sent:
+    elif last.sent and not isinstance(last.event, ThoughtsDropped):
         pending = st.integers(0, tip.n_tokens + len(new))
         kinds += 3 * [st.builds(Reply, texts, st.just("stop"), st.just("auto"), pending)]
     return draw(st.one_of(kinds)), draw(texts), new
@@ -67,9 +71,9 @@ def talk(conversation: Conversation, n_turns: int, n_pending: int = 0) -> Conver
 
 
 def epoch_nodes(conversation: Conversation) -> list[Node]:
-    """The nodes since the last compaction, found the slow way."""
+    """The nodes since the last epoch was opened, found the slow way."""
     nodes = list(conversation.nodes())
-    starts = [i for i, node in enumerate(nodes) if isinstance(node.event, Compaction)]
+    starts = [i for i, node in enumerate(nodes) if isinstance(node.event, Opening)]
     return nodes[starts[-1] :] if starts else nodes
 
 

@@ -20,7 +20,9 @@ from oasis_harness.conversation import (
     Head,
     Node,
     Note,
+    Opening,
     Reply,
+    ThoughtsDropped,
     ToolResult,
     ToolResults,
     ToolsAdded,
@@ -187,6 +189,7 @@ ILLEGAL = [
     ((USER, REPLY, RESULTS), RESULTS, "no reply made a call"),
     ((USER, REPLY, USER), RESULTS, "no reply made a call"),
     ((USER,), Compaction(EPOCH, "sha256:other", b""), "another tip"),
+    ((USER,), ThoughtsDropped(EPOCH, "", 0, 0), "another tip"),
     ((USER,), Reply(b"r", "cancelled", "auto", 4), "4 tokens are pending of 2"),
     ((USER,), Reply(b"r", "cancelled", "auto", -1), "-1 tokens are pending"),
 ]
@@ -256,7 +259,7 @@ def test_counts_are_those_of_the_nodes_of_the_epoch(conversation: Conversation) 
     nodes, epoch = list(conversation.nodes()), epoch_nodes(conversation)
     tip = conversation.tip
     assert [node.index for node in nodes] == list(range(len(conversation)))
-    assert tip.epoch == sum(isinstance(node.event, Compaction) for node in nodes)
+    assert tip.epoch == sum(isinstance(node.event, Opening) for node in nodes)
     assert conversation.ids.tolist() == naive_ids(conversation)
     assert tip.n_tokens == len(conversation.ids)
     assert tip.n_bytes == sum(len(node.sent) for node in epoch)
@@ -270,7 +273,8 @@ def test_promised_is_all_up_to_the_last_reply_less_what_was_pending(conversation
     """Counted from the nodes: what came after the last reply of the epoch was not read yet."""
     epoch = epoch_nodes(conversation)
     replies = [i for i, node in enumerate(epoch) if isinstance(node.event, Reply)]
-    expected = 0
+    first = epoch[0].event
+    expected = first.n_kept if isinstance(first, ThoughtsDropped) else 0
     if replies:
         event = epoch[replies[-1]].event
         assert isinstance(event, Reply)
@@ -298,6 +302,30 @@ def test_a_cancelled_reply_promises_only_what_was_read(n_pending: int, promised:
     conversation.append(NOTE)
     conversation.append(ADDED)
     assert conversation.n_promised == promised
+
+
+def test_thoughts_are_dropped_between_an_answer_and_the_next_turn_only() -> None:
+    """And no more is kept than both prompts begin with."""
+    conversation = talk(Conversation(HEAD), 1)
+    tip = conversation.tip.digest
+    for n_kept, ids in ((6, (1, 0, 2, 3, 0, 9)), (3, (1, 0)), (-1, ())):
+        with pytest.raises(OutOfOrder, match="cannot be kept"):
+            conversation.append(ThoughtsDropped(EPOCH, tip, n_kept, 1), b"abe", ids)
+    conversation.append(USER, b"x", (1,))
+    with pytest.raises(OutOfOrder, match="between an answer and the next turn"):
+        conversation.append(ThoughtsDropped(EPOCH, conversation.tip.digest, 0, 1), b"abe", (1,))
+
+
+def test_dropped_thoughts_open_an_epoch_that_promises_what_comes_before_them() -> None:
+    """The engine still holds that; nothing may be sampled before the next turn."""
+    conversation = talk(Conversation(HEAD), 1)
+    conversation.append(ThoughtsDropped(EPOCH, conversation.tip.digest, 2, 1), b"abde", (1, 0, 3, 0))
+    assert conversation.ids.tolist() == [1, 0, 3, 0] and conversation.tip.epoch == 1
+    assert conversation.n_promised == 2
+    with pytest.raises(OutOfOrder, match="nothing was asked"):
+        conversation.append(REPLY, b"x", (7,))
+    conversation.append(USER, b"x", (7,))
+    assert conversation.n_promised == 2
 
 
 # Compaction
