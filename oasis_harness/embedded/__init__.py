@@ -4,6 +4,7 @@ Loads a model, keeps a live cache for every conversation, and counts what it rea
 never renders. mlx stands behind a lazy door: importing this room loads none of it.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,20 @@ from .blas import Blas, load_blas, matmul_gflops
 from .models import DEFAULT_MODEL, Report, find_model, list_models, pull_model
 
 if TYPE_CHECKING:
+    from .card import call_syntax, read_card
     from .runtime import MlxEngine
 
 __all__ = [
     "DEFAULT_MODEL",
     "Blas",
+    "call_syntax",
     "find_model",
     "list_models",
     "load_blas",
     "matmul_gflops",
     "open_engine",
     "pull_model",
+    "read_card",
 ]
 
 
@@ -56,3 +60,11 @@ def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda do
 def _last_name(model: Path) -> str:
     """Return what a model is called: the last part of its name, or of the folder that `.`, `..` or `~` stands for."""
     return model.expanduser().resolve().name if model.name in ("", "..", "~") else model.name
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("call_syntax", "read_card"):  # numpy and the tokenizers come in with them
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(".card", __name__), name)
+    globals()[name] = value
+    return value

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from oasis_harness.embedded import worker
-from oasis_harness.embedded.loader import call_syntax, load_folder
+from oasis_harness.embedded.card import call_syntax
+from oasis_harness.embedded.loader import load_folder
 from oasis_harness.embedded.runtime import MlxEngine
 from oasis_harness.engine import ModelCard
 from oasis_harness.errors import BadModel, BadTokenizer, OasisError
@@ -73,9 +74,13 @@ def test_special_tokens_written_as_objects_are_read(folder: Path) -> None:
         (lambda folder: (folder / "tokenizer_config.json").write_text("[]"), BadModel, "not a JSON object but list"),
         (lambda folder: (folder / "tokenizer_config.json").write_bytes(b"\xff"), BadModel, "not UTF-8"),
         (lambda folder: (folder / "chat_template.jinja").write_bytes(b"\xff"), BadModel, "jinja of llama is not UTF-8"),
-        (lambda folder: (folder / "config.json").write_text("[]"), BadModel, "llama cannot be loaded"),
+        (
+            lambda folder: (folder / "config.json").write_text("[]"),
+            BadModel,
+            "config.json of llama is not a JSON",
+        ),
         (lambda folder: (folder / "config.json").write_text('{"model_type": "llama"}'), BadModel, "hidden_size"),
-        (lambda folder: change(folder / "tokenizer_config.json", chat_template=[{}]), BadModel, "KeyError: 'name'"),
+        (lambda folder: change(folder / "tokenizer_config.json", chat_template=[{}]), BadModel, "no chat template"),
         (lambda folder: change(folder / "config.json", max_position_embeddings="9"), BadModel, "context window '9'"),
         (lambda folder: change(folder / "config.json", max_position_embeddings=-1), BadModel, "context window -1"),
     ],
@@ -111,9 +116,9 @@ def test_a_stop_id_outside_the_vocabulary_is_none(folder: Path, foreign: Any) ->
 def test_the_call_syntax_of_a_family_comes_from_mlx_lm() -> None:
     """A template that writes `<tool_call>` JSON gets its marks and its parser."""
     tokenizer = byte_tokenizer(["<tool_call>", "</tool_call>"])
-    syntax = call_syntax("{{ '<tool_call>' + tool_call.name }}", tokenizer)
+    syntax = call_syntax("{{ '<tool_call>' + tool_call.name }}", tokenizer.specials)
     assert syntax is not None
     opener, closer, parse = syntax
     assert (opener, closer) == ("<tool_call>", "</tool_call>")
     assert parse('{"name": "f", "arguments": {}}', []) == {"name": "f", "arguments": {}}
-    assert call_syntax(CHATML, byte_tokenizer()) is None
+    assert call_syntax(CHATML) is None
