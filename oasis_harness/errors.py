@@ -14,6 +14,7 @@
     │   └── BadSkill               a SKILL.md without name, description or front matter
     ├── RenderError
     │   ├── TemplateFailed         the chat template raised or does not compile
+    │   ├── TemplateRunaway        the chat template was stopped: too many steps, too much text
     │   └── UnsupportedTemplate    the certificate says it cannot be driven append-only
     ├── TokenError
     │   ├── BadTokenizer           a tokenizer file that cannot be used
@@ -24,10 +25,17 @@
     │   ├── ReuseExcess            more was reused than the conversation ever sent
     │   ├── ToolChoiceUnsupported  a tool choice this call syntax has no grammar for
     │   └── EngineClosed           a call after close, or a worker that died
-    └── ModelError
-        ├── ModelNotFound          no folder, no hub id, or no way to fetch it
-        ├── BadModel               a folder that lacks weights, tokenizer or chat template
-        └── MissingExtra           an optional part of the package is not installed
+    ├── ModelError
+    │   ├── ModelNotFound          no folder, no hub id, or no way to fetch it
+    │   ├── BadModel               a folder that lacks weights, tokenizer or chat template
+    │   └── MissingExtra           an optional part of the package is not installed
+    └── GuardError
+        ├── BadDialect             no such dialect, or none that can be rendered here
+        ├── BadSnapshotName        a snapshot no file can be named after
+        ├── BadSnapshot            a recorded prompt that does not fit its manifest
+        ├── NotSignedOff           a prompt that moved, without an entry that says why
+        ├── BrokenLedger           a line of the ledger that is not what was appended there
+        └── CannotMeasure          an engine that gives no time to measure
 
 Errors carry their values in `values`, and every message ends with what to do about it.
 What the *model* should read (a tool that failed, a call that does not parse) is a tool result, never an exception.
@@ -35,22 +43,29 @@ What the *model* should read (a tool that failed, a call that does not parse) is
 
 __all__ = [
     "BadArguments",
+    "BadDialect",
     "BadModel",
     "BadSkill",
+    "BadSnapshot",
+    "BadSnapshotName",
     "BadTokenizer",
     "BadToolName",
     "BadToolSchema",
     "BrokenChain",
+    "BrokenLedger",
+    "CannotMeasure",
     "ConversationError",
     "ConversationLocked",
     "DuplicateTool",
     "EngineClosed",
     "EngineError",
     "EpochMismatch",
+    "GuardError",
     "MissingExtra",
     "ModelError",
     "ModelNotFound",
     "NotEncodable",
+    "NotSignedOff",
     "OasisError",
     "OutOfOrder",
     "PromptTooLong",
@@ -60,6 +75,7 @@ __all__ = [
     "ReuseExcess",
     "ReuseWarning",
     "TemplateFailed",
+    "TemplateRunaway",
     "TokenError",
     "ToolChoiceUnsupported",
     "UnsupportedTemplate",
@@ -129,6 +145,10 @@ class TemplateFailed(RenderError):
     """The chat template raised, or does not compile."""
 
 
+class TemplateRunaway(RenderError):
+    """The chat template takes more steps, or writes more, than its conversation explains."""
+
+
 class UnsupportedTemplate(RenderError):
     """The template cannot be driven append-only."""
 
@@ -183,6 +203,34 @@ class BadModel(ModelError):
 
 class MissingExtra(ModelError):
     """An optional part of the package is not installed."""
+
+
+class GuardError(OasisError):
+    """Base of what the proof in CI refuses."""
+
+
+class BadDialect(GuardError):
+    """There is no such dialect, or it cannot be rendered as its model would be spoken to."""
+
+
+class BadSnapshotName(GuardError):
+    """A snapshot cannot be called so: no file could be."""
+
+
+class BadSnapshot(GuardError):
+    """A recorded prompt was edited by hand, damaged, or rewritten by the checkout."""
+
+
+class NotSignedOff(GuardError):
+    """A recorded prompt moved, and no entry of the ledger says why."""
+
+
+class BrokenLedger(GuardError):
+    """A line of the ledger was changed, removed, inserted or put elsewhere."""
+
+
+class CannotMeasure(GuardError):
+    """The engine gives no time to measure."""
 
 
 class ReuseWarning(UserWarning):

@@ -21,6 +21,8 @@ __all__ = [
     "SENTINEL",
     "Base",
     "Cut",
+    "DeltaBase",
+    "after_past",
     "call_base",
     "plain_name",
     "result_message",
@@ -33,12 +35,27 @@ SENTINEL = "oasisSENTINEL0f9d1b"
 
 
 class Base(StrEnum):
-    """What must stand before results."""
+    """What is put before results."""
 
     TEXT = "text"
     """Any answer."""
     CALL = "call"
     """Calls of the same names and ids."""
+
+
+class DeltaBase(StrEnum):
+    """What must stand before results for a template to write them as it does in the real conversation."""
+
+    FREE = "free"
+    """Any answer."""
+    ANY_CALL = "any-call"
+    """Some call."""
+    SAME_CALL = "same-call"
+    """A call of the same name and id."""
+    COUNTER = "counter"
+    """As many calls as were made before."""
+    NONE = "none"
+    """Nothing small: the shape of the whole conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +90,38 @@ def text_base(*, user: str = "dummy", said: str = SENTINEL) -> list[Message]:
     return [{"role": "user", "content": user}, {"role": "assistant", "content": said}]
 
 
-def call_base(calls: Sequence[tuple[str, str]], *, as_text: bool = False, earlier: Sequence[int] = ()) -> list[Message]:
-    """Return a user turn and a reply that made `calls` (id, name), with the sentinel in the last one's argument.
+def call_base(
+    calls: Sequence[tuple[str, str]], *, first: str = "dummy", said: str = SENTINEL, as_text: bool = False
+) -> list[Message]:
+    """Return a user turn and a reply that made `calls` (id, name), with `said` in the last one's argument.
 
-    `earlier` are numbers of calls that were made and answered before, one a reply, for templates that count them.
+    `first` is the argument of those before it.
     """
-    messages = [text_base()[0]]
-    for round_number, n_calls in enumerate(earlier):
-        made = [(f"e{round_number % 10000:04d}{number % 10000:04d}", "earlier") for number in range(n_calls)]
+    return [text_base()[0], _calls(calls, said, as_text, first)]
+
+
+def past(earlier: Sequence[int], *, as_text: bool = False) -> list[Message]:
+    """Return the shape of a past, in dummy words, up to the user turn that a base begins with.
+
+    `earlier` has the number of calls of each reply, oldest first; a reply without calls was an answer, and a user turn
+    followed. For templates that count.
+    """
+    messages: list[Message] = []
+    for number, n_calls in enumerate(earlier):
+        messages += [] if messages and messages[-1]["role"] == "tool" else [text_base()[0]]
+        if n_calls == 0:
+            messages.append(text_base(said="dummy")[1])
+            continue
+        made = [(f"e{number % 10000:04d}{one % 10000:04d}", "earlier") for one in range(n_calls)]
         messages += [_calls(made, "dummy", as_text), *(result_message(*call, "dummy") for call in made)]
-    return [*messages, _calls(calls, SENTINEL, as_text)]
+    return messages
+
+
+def after_past(base: Sequence[Message], earlier: Sequence[int], *, as_text: bool = False) -> list[Message]:
+    """Return `base` with a past of that shape before it."""
+    before = past(earlier, as_text=as_text)
+    goes_on = bool(before) and before[-1]["role"] == "tool"  # the base's own user turn is the one before the results
+    return [*before, *base[1 if goes_on else 0 :]]
 
 
 def result_message(call_id: str, name: str, content: str) -> Message:
@@ -104,8 +143,8 @@ def unsupported(reason: str) -> UnsupportedTemplate:
     )
 
 
-def _calls(calls: Sequence[tuple[str, str]], last: str, as_text: bool) -> Message:
-    arguments: list[dict[str, str]] = [{"oasis": "dummy"} for _ in calls[1:]] + [{"oasis": last}]
+def _calls(calls: Sequence[tuple[str, str]], last: str, as_text: bool, first: str = "dummy") -> Message:
+    arguments: list[dict[str, str]] = [{"oasis": first} for _ in calls[1:]] + [{"oasis": last}]
     return {
         "role": "assistant",
         "content": "",

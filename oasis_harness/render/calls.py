@@ -1,13 +1,25 @@
 """How a template writes calls and their results, found by trying it. Part of the certificate."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oasis_harness.errors import TemplateFailed
+from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 
-from .base import AFTER_TEXT, SENTINEL, Base, Cut, call_base, result_message, text_base, unsupported
+from .base import (
+    AFTER_TEXT,
+    SENTINEL,
+    Base,
+    Cut,
+    DeltaBase,
+    after_past,
+    call_base,
+    result_message,
+    text_base,
+    unsupported,
+)
 from .parse import CallSyntax, GivenIds
 from .provenance import is_verbatim
 from .template import Message, Template
@@ -15,7 +27,8 @@ from .template import Message, Template
 __all__ = ["CallForm", "certify_calls"]
 
 _ID, _NAME = "oasis0000", "oasis_probe"
-_RESULT, _OTHER = "oasisRESULT81e4 \"a\" 'b' <i>&amp;</i> \\n {{ x }} é\n\n  two", "oasisOTHER7b2d"
+_RESULT = "oasisRESULT81e4 \"a\" 'b' <i>&amp;</i> \\n {{ x }} é\n\n  two"
+_FIRST, _OTHER = "oasisFIRST5a60", "oasisOTHER7b2d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +46,36 @@ class CallForm:
     is_parallel: bool = True
     """Prints every call of a message, and every result."""
     is_counted: bool = False
-    """Numbers calls over the whole conversation, so the base must hold as many."""
+    """Numbers calls or turns over the whole conversation, so the base must have its shape."""
     arguments_as_text: bool = False
     """Wants a call's arguments as a JSON string rather than an object."""
     given_ids: GivenIds = GivenIds.NONE
     """Which ids of the model's own it prints with their results."""
 
+    delta_base: DeltaBase = DeltaBase.FREE
+    """What must stand before results; `base` is never less than that."""
+    closer: str = ""
+    """What ends a call in history; empty where nothing does, or where it depends on what follows."""
+
+    @property
+    def writes_calls(self) -> bool:
+        """Whether the template prints calls; where it does not, they are the assistant's own text."""
+        return self.base is Base.CALL
+
     def messages(self, calls: Sequence[tuple[str, str]], earlier: Sequence[int] = ()) -> list[Message]:
-        """Return what must stand before the results of `calls` (id, name)."""
+        """Return what must stand before the results of `calls` (id, name), after the `earlier` rounds (`past`)."""
         if self.base is Base.TEXT:
-            return text_base()
+            return after_past(text_base(), earlier) if self.is_counted else text_base()
         some = calls if self.is_parallel else calls[-1:]
-        return call_base(some, as_text=self.arguments_as_text, earlier=earlier if self.is_counted else ())
+        base = call_base(some, as_text=self.arguments_as_text)
+        return after_past(base, earlier, as_text=self.arguments_as_text) if self.is_counted else base
 
 
-def certify_calls(template: Template, syntax: CallSyntax, closer: str, stops: Sequence[str]) -> CallForm:
+def certify_calls(template: Template, syntax: CallSyntax | None, closer: str, stops: Sequence[str]) -> CallForm:
     """Return how `template` writes calls, whose own syntax is `syntax`, and results.
 
-    `closer` is what ends an answer; `stops` are the texts of the model's stop tokens.
+    `closer` is what ends an answer; `stops` are the texts of the model's stop tokens. Without a syntax, where a call
+    ends is taken from what the template itself writes for one that has no result yet.
 
     Raises:
         UnsupportedTemplate: It writes them in a way no delta can follow.
@@ -60,49 +85,95 @@ def certify_calls(template: Template, syntax: CallSyntax, closer: str, stops: Se
         text = _answered(template, form)
         if text is not None and SENTINEL in text and "oasisRESULT" in text:
             return _certified(template, form, text, syntax, closer, stops)
-    form = CallForm(is_json=_reads_json(syntax))
+    form = CallForm(is_json=syntax is not None and _reads_json(syntax))
     text = _answered(template, form)
     if text is None or "oasisRESULT" not in text:
         return form
     _require_verbatim(text)
-    form = replace(form, has_role=True)
+    form = replace(form, has_role=True, closer=closer)
     return replace(form, given_ids=_given_ids(template, form))
 
 
 def _certified(
-    template: Template, form: CallForm, text: str, syntax: CallSyntax, closer: str, stops: Sequence[str]
+    template: Template, form: CallForm, text: str, syntax: CallSyntax | None, closer: str, stops: Sequence[str]
 ) -> CallForm:
     if text.count(SENTINEL) != 1:
         raise unsupported("it prints a call more than once")
     _require_verbatim(text)
-    form = replace(form, cut=_cut(text, syntax, closer, stops), is_json=_is_json(text, syntax))
-    _require_independence(template, form, text)
-    form = replace(form, is_parallel=_is_parallel(template, form))
-    return replace(form, is_counted=_is_counted(template, form), given_ids=_given_ids(template, form))
+    alone = _try(template, form.messages([(_ID, _NAME)]), generation_prompt=False) or ""
+    form = replace(form, cut=_cut(text, alone, syntax, closer, stops), is_json=_is_json(text, syntax))
+    form = replace(form, is_parallel=_is_parallel(template, form), closer=_closer(form, alone, text))
+    delta_base = _delta_base(template, form, form.cut.split(text)[1])
+    form = replace(form, delta_base=delta_base, is_counted=delta_base in (DeltaBase.COUNTER, DeltaBase.NONE))
+    if delta_base is DeltaBase.NONE:
+        _require_shape(template, form)
+    return replace(form, given_ids=_given_ids(template, form))
 
 
-def _cut(text: str, syntax: CallSyntax, closer: str, stops: Sequence[str]) -> Cut:
+def _cut(text: str, alone: str, syntax: CallSyntax | None, closer: str, stops: Sequence[str]) -> Cut:
     """Return where the call ends: at the first stop token, else after its own last mark, else where an answer would."""
     written = text.partition(SENTINEL)[2].partition("oasisRESULT")[0]
     found = [stop for stop in stops if stop and stop in written]
     if found:
         return Cut(closer=min(found, key=written.index))
-    if syntax.closer and syntax.closer in written:
+    if syntax is not None and syntax.closer and syntax.closer in written:
         return Cut(end=syntax.closer)
     if closer and closer in written:
         return Cut(closer=closer)
+    tail = alone.partition(SENTINEL)[2]
+    if (syntax is None or any(stops)) and tail.strip() and written.startswith(tail):
+        return Cut(end=tail)
+    mark = re.search(r"</[^<>\s]+>", written) if syntax is None else None
+    if mark is not None:
+        return Cut(end=mark.group())
     raise unsupported("where a call ends in its history cannot be told")
 
 
-def _require_independence(template: Template, form: CallForm, answered: str) -> None:
-    """Refuse a template that writes a call otherwise once it is answered: its bytes were sampled before that."""
-    own, delta = form.cut.split(answered)
-    alone = _try(template, form.messages([(_ID, _NAME)]), generation_prompt=False)
-    if alone is not None and not alone.partition(SENTINEL)[2].startswith(own):
-        raise unsupported("what it writes for a call depends on whether a result follows")
-    later = _answered(template, form, before=text_base(said="One."))
-    if later is not None and form.cut.split(later)[1] != delta:
-        raise unsupported("what it writes for a result depends on the turns before")
+def _closer(form: CallForm, alone: str, answered: str) -> str:
+    """Return what ends a call both without a result and before one."""
+    try:
+        closer, delta = form.cut.split(alone)[1], form.cut.split(answered)[1]
+    except UnsupportedTemplate:
+        return ""
+    return closer if delta.startswith(closer) else ""
+
+
+def _delta_base(template: Template, form: CallForm, delta: str) -> DeltaBase:
+    """Return the least that must stand before a result for `delta` to follow."""
+    if not _is_alike(template, form, [(0,)], delta):
+        return DeltaBase.NONE
+    if _is_counted(template, form):
+        return DeltaBase.COUNTER
+    result = result_message(_ID, _NAME, _RESULT)
+    free = _try(template, [*text_base(), result])
+    if free is not None and _delta_or_nothing(AFTER_TEXT, free) == delta:
+        return DeltaBase.FREE
+    other = _try(template, [*call_base([("oasis0009", "oasis_other")], as_text=form.arguments_as_text), result])
+    if other is not None and _delta_or_nothing(form.cut, other) == delta:
+        return DeltaBase.ANY_CALL
+    return DeltaBase.SAME_CALL
+
+
+def _require_shape(template: Template, form: CallForm) -> None:
+    """Refuse a template whose results depend on more of the past than its shape."""
+    shaped = _answered(template, form, earlier=(0,))
+    said = _answered(template, replace(form, is_counted=False), before=text_base(user="another?", said="One."))
+    if shaped is None or said is None or form.cut.split(shaped)[1] != form.cut.split(said)[1]:
+        raise unsupported("what it writes for a result depends on what was said before")
+
+
+def _is_alike(template: Template, form: CallForm, pasts: Sequence[Sequence[int]], delta: str) -> bool:
+    """Say whether `delta` follows after each past, too; where the template refuses one, that says nothing."""
+    counted = replace(form, is_counted=True)
+    texts = [_answered(template, counted, earlier=earlier) for earlier in pasts]
+    return all(_delta_or_nothing(form.cut, text) == delta for text in texts if text is not None)
+
+
+def _delta_or_nothing(cut: Cut, text: str) -> str | None:
+    try:
+        return cut.split(text)[1]
+    except UnsupportedTemplate:
+        return None
 
 
 def _require_verbatim(text: str) -> None:
@@ -110,8 +181,8 @@ def _require_verbatim(text: str) -> None:
         raise unsupported("it changes the text of a result")
 
 
-def _is_json(text: str, syntax: CallSyntax) -> bool:
-    if not syntax.opener or not syntax.closer:
+def _is_json(text: str, syntax: CallSyntax | None) -> bool:
+    if syntax is None or not syntax.opener or not syntax.closer:
         return False
     before, _, after = text.partition(SENTINEL)
     inside = before.rpartition(syntax.opener)[2] + SENTINEL + after.partition(syntax.closer)[0]
@@ -132,9 +203,11 @@ def _is_call(text: str, parse: Any) -> bool:
 
 
 def _is_parallel(template: Template, form: CallForm) -> bool:
-    results = [result_message("oasis0001", "oasis_other", _OTHER), result_message(_ID, _NAME, _RESULT)]
-    text = _try(template, [*form.messages([("oasis0001", "oasis_other"), (_ID, _NAME)]), *results])
-    return text is not None and text.count(SENTINEL) == 1 and _OTHER in text and "oasisRESULT" in text
+    calls = [("oasis0001", "oasis_other"), (_ID, _NAME)]
+    results = [result_message(*call, said) for call, said in zip(calls, (_OTHER, _RESULT), strict=True)]
+    base = call_base(calls, first=_FIRST, as_text=form.arguments_as_text)
+    text = _try(template, [*base, *results]) or ""
+    return text.count(SENTINEL) == 1 and all(word in text for word in (_FIRST, _OTHER, "oasisRESULT"))
 
 
 def _is_counted(template: Template, form: CallForm) -> bool:

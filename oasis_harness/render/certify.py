@@ -1,23 +1,30 @@
 """What a chat template does, found by trying it: a battery of renders of sentinel messages.
 
-The certificate says how its deltas are found and what it cannot express. Idea: a template is foreign code whose source
-tells little, while a render of a unique string tells exactly where that string goes (docs/decisions).
+The certificate says how its deltas are found, what it cannot express, and where a client that re-renders would lose its
+prefix. Idea: a template is foreign code whose source tells little, while a render of a unique string tells exactly
+where that string goes (docs/decisions).
 """
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
+from oasis_harness.canonical import canonical_json
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 
-from .base import AFTER_TEXT, SENTINEL, text_base, unsupported
+from .base import AFTER_TEXT, SENTINEL, Cut, after_past, result_message, text_base, unsupported
 from .calls import CallForm, certify_calls
+from .certificate import BoundaryName, Certificate, Kept, Switch, Thinking
 from .parse import JSON_CALLS, CallSyntax
 from .provenance import is_verbatim
-from .template import Message, Template
+from .rerender import Rerender, letter_of
+from .template import Message, Shape, Template
+from .thinking import certify_thinking, switch_candidates
+from .traits import arguments_printed, none_content, prints_python, roles, trimmed_roles
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["certify_template"]
 
 _WORD = "oasisUSER5c27"
 _USER = _WORD + " \"a\" 'b' <i>&amp;</i> \\n {{ x }} é\n\n  two"
@@ -33,50 +40,217 @@ _TOOL: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What a template was seen to do."""
-
-    digest: str
-    has_system: bool
-    """Prints a system message."""
-    has_tools: bool
-    """Prints the tools it is given."""
-    calls: CallForm | None
-    """How it writes calls and results; None where it does not, or in a syntax that nobody here can read."""
-    generation_prompt: str
-    """What opens a reply after a user turn."""
-    closer: str
-    """What ends an answer in history; empty where nothing does, or where it depends on what follows."""
-    uses_date: bool
-    """Asks for the date somewhere."""
-
-
-def certify(template: Template, syntax: CallSyntax | None = None, *, stops: Sequence[str] = ()) -> Certificate:
+def certify_template(template: Template, syntax: CallSyntax | None = None, *, stops: Sequence[str] = ()) -> Certificate:
     """Try `template` and say how it can be driven append-only.
 
     `syntax` is how the model itself writes calls, where that is known; `stops` are the texts of its stop tokens, which
-    tell where a call ends when its syntax has no mark for that.
+    tell where a call ends when its syntax has no mark for that. What was certified once in this process is not tried
+    again.
 
     Raises:
         UnsupportedTemplate: It cannot; the message names the first reason.
+        TemplateFailed: It needs a variable that was not given.
     """
+    arguments = canonical_json(dict(template.arguments))
+    return _certified(_Question(template.digest, arguments, syntax, tuple(stops), template))
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a certificate depends on; the template itself is named by its digest and its arguments."""
+
+    digest: str
+    arguments: bytes
+    syntax: CallSyntax | None
+    stops: tuple[str, ...]
+    template: Template = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _certified(question: _Question) -> Certificate:
+    template = question.template
     uses_date = "strftime_now" in template.source
     if uses_date and template.date is None:
         template = template.at(datetime.date(2000, 1, 1))
-    generation_prompt = _generation_prompt(template)
-    closer = _closer(template, _user_turn(template))
-    tool_prompt = _render_or_nothing(template, [_user()], tools=[_TOOL])
-    has_tools = _TOOL["function"]["name"] in tool_prompt
+    template = template.shaped(_fitting_shape(template))
+    opened = _Opened.of(template)
+    calls = _Calls.of(template, opened, question.syntax, question.stops)
+    given = template.shaped(template.shape._replace(tools=(_TOOL,)))
+    if opened.has_tools and _needs_tools(template, given, calls.native):
+        template = given
+        calls = _Calls.of(given, opened, question.syntax, question.stops)
+    return _full(template, opened, calls, uses_date)
+
+
+def _fitting_shape(template: Template) -> Shape:
+    """Return the first form in which `template` prints what a user types; the usual one if none does.
+
+    Raises:
+        TemplateFailed: It needs a variable that was not given.
+    """
+    for shape in (Shape(), Shape(lists_no_tools=True), Shape(has_parts=True)):
+        try:
+            if is_verbatim(_USER, template.shaped(shape).render([_user()], generation_prompt=True)):
+                return shape
+        except TemplateFailed as error:
+            if str(error.values["reason"]).endswith("is undefined"):
+                raise  # a variable that only its user knows; nothing can be said of the template
+    return Shape()
+
+
+def _needs_tools(plain: Template, given: Template, native: CallForm | None) -> bool:
+    """Say whether deltas differ where tools are given, without holding them."""
+    found = [_deltas(template, native) for template in (plain, given)]
+    return found[0] != found[1] and None not in found[1] and not any("oasis_probe" in str(delta) for delta in found[1])
+
+
+def _deltas(template: Template, native: CallForm | None) -> list[str | None]:
+    """Return the deltas of a user turn and of a result, or None where there is none."""
+    deltas: list[str | None] = [_cut_or_nothing(AFTER_TEXT, _render_or_nothing(template, [*text_base(), _user()]))]
+    if native is not None and native.has_role:
+        call = ("oasis0000", "oasis_other")
+        messages = [*native.messages([call]), result_message(*call, _USER)]
+        deltas.append(_cut_or_nothing(native.cut, _render_or_nothing(template, messages)))
+    return deltas
+
+
+def _cut_or_nothing(cut: Cut, text: str) -> str | None:
+    try:
+        return cut.split(text)[1]
+    except UnsupportedTemplate:
+        return None
+
+
+def _full(template: Template, opened: "_Opened", calls: "_Calls", uses_date: bool) -> Certificate:
+    native, has_system = calls.native, opened.has_system
+    thinking = _thinking(template, opened, native)
+    rerender = _rerender(template, opened, native, thinking)
+    boundaries = rerender.boundaries()
+    writes = native is not None and native.writes_calls
     return Certificate(
         digest=template.digest,
-        has_system=_prints_system(template),
-        has_tools=has_tools,
-        calls=_calls(template, syntax, closer, stops, tool_prompt) if has_tools else None,
-        generation_prompt=generation_prompt,
-        closer=closer,
+        arguments=template.arguments,
+        has_parts=template.shape.has_parts,
+        lists_no_tools=template.shape.lists_no_tools,
+        needs_tools=bool(template.shape.tools),
+        has_system=has_system,
+        has_tools=opened.has_tools,
+        native=native,
+        calls=calls.driven,
+        generation_prompt=opened.generation_prompt,
+        closer=opened.closer,
+        counts_turns=opened.counts_turns,
         uses_date=uses_date,
+        roles=roles(template, native, has_system=has_system),
+        trims=trimmed_roles(template, native, has_system=has_system),
+        none_content=none_content(template, native),
+        object_arguments=arguments_printed(template, as_text=False) if writes else None,
+        text_arguments=arguments_printed(template, as_text=True) if writes else None,
+        prints_python=writes and prints_python(template),
+        thinking=thinking,
+        boundaries=boundaries,
+        letter=letter_of(boundaries, is_closed_otherwise=rerender.closing()),
+        remarks=calls.remarks,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What a template does without calls."""
+
+    generation_prompt: str
+    closer: str
+    has_system: bool
+    has_tools: bool
+    counts_turns: bool
+    tool_prompt: str
+    """A prompt with a tool in it."""
+
+    @classmethod
+    def of(cls, template: Template) -> "_Opened":
+        generation_prompt = _generation_prompt(template)
+        user_turn, counts_turns = _user_turn(template)
+        tool_prompt = _render_or_nothing(template, [_user()], tools=[_TOOL])
+        return cls(
+            generation_prompt=generation_prompt,
+            closer=_closer(template, user_turn),
+            has_system=_prints_system(template),
+            has_tools=_TOOL["function"]["name"] in tool_prompt,
+            counts_turns=counts_turns,
+            tool_prompt=tool_prompt,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """How a template writes calls, and what of that is used."""
+
+    native: CallForm | None
+    driven: CallForm | None
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, template: Template, opened: _Opened, syntax: CallSyntax | None, stops: Sequence[str]) -> "_Calls":
+        """Take calls in the model's own syntax, or in the plain one if the template speaks of that; else as text."""
+        known = syntax or (JSON_CALLS if JSON_CALLS.opener in opened.tool_prompt else None)
+        try:
+            native = certify_calls(template, known, opened.closer, stops)
+        except UnsupportedTemplate as error:
+            return cls(None, None, (_degraded(str(error.values["reason"])),) if opened.has_tools else ())
+        if not opened.has_tools:
+            return cls(native if native.has_role else None, None, ())
+        if known is None or (syntax is None and not native.is_json):
+            return cls(native, None, (_degraded("nobody here can read the syntax of its calls"),))
+        return cls(native, native, ())
+
+
+def _degraded(reason: str) -> str:
+    return f"Tools are listed in the system text, calls and results travel as text: {reason}."
+
+
+def _thinking(template: Template, opened: _Opened, native: CallForm | None) -> Thinking | None:
+    """Return how reasoning is treated, with the switch that keeps it, where it is dropped and there is one."""
+    calling = native.messages([("oasis0000", "oasis_probe")]) if native is not None and native.writes_calls else ()
+    thinking = certify_thinking(template, opened.generation_prompt, calling)
+    if thinking is None:
+        return None
+    thinking = replace(thinking, kept=_kept(template, opened, native, thinking))
+    if thinking.kept is Kept.ALWAYS:
+        return thinking
+    return replace(thinking, switch=_keep_switch(template, opened, native, thinking))
+
+
+def _rerender(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking | None) -> Rerender:
+    bare = template.shaped(template.shape._replace(tools=()))  # it is given tools where the conversation has some
+    return Rerender(bare, _tools(opened), native, thinking, has_system=opened.has_system)
+
+
+def _kept(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking) -> Kept:
+    rerender = _rerender(template, opened, native, thinking)
+    if thinking.is_skipped:  # nothing is thought: what can be lost is the empty thought of the prompt
+        if rerender.is_broken(BoundaryName.RESULT):
+            return Kept.NEVER
+        return Kept.WITHIN_TURN if rerender.is_broken(BoundaryName.USER) else Kept.ALWAYS
+    if rerender.keeps_thought(BoundaryName.USER):
+        return Kept.ALWAYS
+    has_results = native is not None and native.has_role
+    return Kept.WITHIN_TURN if has_results and rerender.keeps_thought(BoundaryName.RESULT) else Kept.NEVER
+
+
+def _keep_switch(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking) -> Switch | None:
+    """Return the first setting under which the same first prompt goes on to keep what was thought, everywhere."""
+    first = _render_or_nothing(template, [_user()], tools=_tools(opened))
+    for switch in switch_candidates(template):
+        tried = template.under({switch.name: switch.value})
+        if _render_or_nothing(tried, [_user()], tools=_tools(opened)) != first:
+            continue
+        if _kept(tried, opened, native, thinking) is Kept.ALWAYS:
+            return switch
+    return None
+
+
+def _tools(opened: _Opened) -> list[dict[str, Any]]:
+    return [_TOOL] if opened.has_tools else []
 
 
 def _user(content: str = _USER) -> Message:
@@ -94,21 +268,33 @@ def _generation_prompt(template: Template) -> str:
     return opened[len(closed) :] if opened.startswith(closed) else opened.rpartition(_USER)[2]
 
 
-def _user_turn(template: Template) -> str:
-    """Return the delta of a user turn after an answer, having proved that it can be found and depends on nothing."""
-    histories = (text_base(), [*text_base(user="another?\n", said="One."), *text_base(said=f"Two. {SENTINEL}")])
-    deltas = []
+def _user_turn(template: Template) -> tuple[str, bool]:
+    """Return the delta of a user turn after an answer, and whether its base must have the shape of the past.
+
+    It is proved that it can be found, and that it depends on no more than that.
+    """
+    short, spoken, shaped = _user_turns(template)
+    if short != spoken and shaped != spoken:
+        raise unsupported("what it writes for a user turn depends on what was said before")
+    return short, short != spoken
+
+
+def _user_turns(template: Template) -> Iterator[str]:
+    """Yield the delta of a user turn after nothing, after a turn with other words, and after one in dummy words."""
+    histories = (
+        text_base(),
+        [*text_base(user="another?\n", said="One."), *text_base(said=f"Two. {SENTINEL}")],
+        after_past(text_base(), (0,)),
+    )
     for history in histories:
         try:
             text = template.render([*history, _user()], generation_prompt=True)
         except TemplateFailed as error:
             raise unsupported(f"it refuses a second user turn ({error.values['reason']})") from None
-        if text.count(SENTINEL) != 1 or text.count(_WORD) != 1:
-            raise unsupported("it does not print an answer and the next user turn once each")
-        deltas.append(AFTER_TEXT.split(text)[1])
-    if deltas[0] != deltas[1] or _WORD not in deltas[0]:
-        raise unsupported("what it writes for a user turn depends on the turns before")
-    return deltas[0]
+        delta = AFTER_TEXT.split(text)[1] if text.count(SENTINEL) == 1 else ""
+        if text.count(_WORD) != 1 or _WORD not in delta:
+            raise unsupported("it does not print an answer and the next user turn once each, one after the other")
+        yield delta
 
 
 def _closer(template: Template, user_turn: str) -> str:
@@ -120,21 +306,6 @@ def _closer(template: Template, user_turn: str) -> str:
 def _prints_system(template: Template) -> bool:
     text = _render_or_nothing(template, [{"role": "system", "content": _SYSTEM}, _user()])
     return is_verbatim(_SYSTEM, text) and is_verbatim(_USER, text)
-
-
-def _calls(
-    template: Template, syntax: CallSyntax | None, closer: str, stops: Sequence[str], tool_prompt: str
-) -> CallForm | None:
-    """Return how calls are written in the model's own syntax, or in the plain one if the template speaks of that."""
-    if syntax is not None:
-        return certify_calls(template, syntax, closer, stops)
-    if JSON_CALLS.opener not in tool_prompt:
-        return None
-    try:
-        form = certify_calls(template, JSON_CALLS, closer, stops)
-    except UnsupportedTemplate:
-        return None
-    return form if form.is_json else None
 
 
 def _render_or_nothing(

@@ -5,19 +5,40 @@ the closer of the last reply as history wants it, the new messages, and the open
 of the new messages, whatever the length of the conversation and of what the model said.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
 
-from oasis_harness.conversation import Compaction, Event, Head, Node, Note, Reply, ToolResults, ToolsAdded, last_sent
+from oasis_harness.conversation import (
+    Compaction,
+    Event,
+    Head,
+    Node,
+    Note,
+    Reply,
+    ThoughtsDropped,
+    ToolResults,
+    ToolsAdded,
+    User,
+    last_sent,
+)
 from oasis_harness.errors import UnsupportedTemplate
 
-from .base import AFTER_TEXT, Cut, text_base
+from .base import AFTER_TEXT, Cut, after_past, text_base
 from .dialect import Dialect
-from .provenance import Marks
+from .leaves import Words, joined, named
+from .provenance import Traced, trace
+from .spans import Span, framed, tiled
 from .template import Message, text_of
 
 __all__ = ["Delta", "Renderer"]
+
+
+class _Owners(NamedTuple):
+    spans: tuple[Span, ...] = ()
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +48,21 @@ class Delta:
     data: bytes
     authored: tuple[tuple[int, int], ...] = ()
     """Byte ranges of `data`, in order, that a person, a tool or the harness wrote; the rest is template scaffold."""
+    _owners: Callable[[], _Owners] = field(default=_Owners, repr=False, compare=False)
+    """Looked for when first asked for: most deltas are sent, and few are explained."""
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Whose each byte of `data` is, in order, without gap or overlap.
+
+        Not a part of equality: two deltas that say the same are equal, whichever event says it.
+        """
+        return self._owners().spans
+
+    @property
+    def share_of_authored(self) -> float:
+        """Fraction of the bytes of contents, descriptions and names that have a span of their own."""
+        return self._owners().share
 
 
 class Renderer:
@@ -46,21 +82,26 @@ class Renderer:
         """
         if isinstance(event, Head | Note | ToolsAdded):
             return Delta(b"")
-        if tip is None or isinstance(event, Reply):
-            raise ValueError(f"a {event.kind} event is not rendered here: a reply's bytes are what was sampled")
+        if tip is None or not isinstance(event, User | ToolResults | Compaction):
+            raise ValueError(
+                f"a {event.kind} event is not rendered here: its bytes are what was sampled or sent before"
+            )
         last, riders = _last_sent(tip)
+        index = tip.index + 1
         if isinstance(event, Compaction):
-            notes = [rider for rider in riders if isinstance(rider, Note)]
-            return self._first(_head_of(tip), self._with_riders(notes, event.summary))
+            notes = [rider for rider in riders if isinstance(rider.event, Note)]
+            summary = named(f"event {index} summary", text_of(event.summary))
+            return self._first(_head_of(tip), self._with_riders(notes, summary))
         if isinstance(event, ToolResults):
             if not event.results:
                 raise ValueError("there are no results to render")
-            new = self.dialect.result_messages(event, self._with_riders(riders))
-            return self._after(*self._result_base(last, event), new)
-        text = self._with_riders(riders, event.text)
+            new = self.dialect.result_messages(event, self._with_riders(riders), index=index)
+            base, cut = self._result_base(last, event)
+            return self._after(last, base, cut, new)
+        text = self._with_riders(riders, named(f"event {index} text", text_of(event.text)))
         if isinstance(last.event, Head):
             return self._first(last.event, text)
-        return self._after(text_base(), AFTER_TEXT, [{"role": "user", "content": text}])
+        return self._after(last, self._text_base(last), AFTER_TEXT, [{"role": "user", "content": text}])
 
     def head(self, head: Head) -> bytes:
         """Return the bytes of the first prompt up to the first user's own words, whatever they will be."""
@@ -70,12 +111,14 @@ class Renderer:
         data = self._first(head, word).data
         return data[: data.index(word.encode())]
 
-    def _with_riders(self, riders: Sequence[Note | ToolsAdded], *texts: bytes) -> str:
-        spoken = [
-            text_of(rider.text) if isinstance(rider, Note) else self.dialect.added_tools_text(rider.tools)
-            for rider in riders
-        ]
-        return "\n\n".join([*spoken, *map(text_of, texts)])
+    def _with_riders(self, riders: Sequence[Node], *texts: str) -> Words:
+        return joined("\n\n", [*map(self._spoken, riders), *texts])
+
+    def _spoken(self, rider: Node) -> Words:
+        if isinstance(rider.event, ToolsAdded):
+            return self.dialect.added_tools_text(rider.event.tools, index=rider.index)
+        assert isinstance(rider.event, Note), "nothing else rides"
+        return named(f"event {rider.index} note", text_of(rider.event.text))
 
     def _first(self, head: Head, text: str) -> Delta:
         messages, tools = self.dialect.first_messages(head, text)
@@ -85,48 +128,84 @@ class Renderer:
             raise UnsupportedTemplate(
                 f"the chat template leaves out the tools {missing}.", remedy="Use another template for this model."
             )
-        marks = Marks(plain, [message["content"] for message in messages])
-        marked = self._render([marks.message(message) for message in messages], [marks.tool(tool) for tool in tools])
-        return Delta(plain.encode(), marks.ranges(marked))
+        return self._delta(plain, trace(plain, self._render, messages, tools))
 
-    def _after(self, base: Sequence[Message], cut: Cut, new: Sequence[Message]) -> Delta:
-        _, plain = cut.split(self._render([*base, *new]))
-        marks = Marks(plain, [message["content"] for message in new])
-        _, marked = cut.split(self._render([*base, *map(marks.message, new)]))
-        return Delta(plain.encode(), marks.ranges(marked))
+    def _closing(self, last: Node) -> str:
+        """Return what closes a thought or a call that the last reply left open."""
+        if not isinstance(last.event, Reply) or last.parent is None:
+            return ""
+        return self.dialect.closing(last.event.data, before=last_sent(last.parent).sent).decode()
+
+    def _base_tools(self, last: Node) -> list[dict[str, Any]]:
+        """Return the tools a base is given, where the template writes messages otherwise without them."""
+        certificate = self.dialect.certificate
+        if not certificate.needs_tools or certificate.calls is None:
+            return []
+        return [json.loads(tool) for tool in _head_of(last).tools]
+
+    def _past(self, last: Node) -> list[int]:
+        """Return the shape of the epoch before `last`, as `base.past` wants it: the calls of each earlier reply.
+
+        A reply without calls was an answer, after which a user message came; results may travel as one. O(events).
+        """
+        form = self.dialect.certificate.calls
+        has_role = form is not None and form.has_role
+        counts: list[int] = []
+        node: Node | None = last
+        while node is not None and not isinstance(node.event, Head | Compaction):
+            if isinstance(node.event, ToolResults):
+                counts.append(len(node.event.results) if has_role else 0)
+            elif isinstance(node.event, User):
+                counts.append(0)
+            node = node.parent
+        is_first = node is None or isinstance(node.event, Head)
+        return counts[-2::-1] if is_first else counts[::-1]  # the first user turn ended no answer
+
+    def _after(self, last: Node, base: Sequence[Message], cut: Cut, new: Sequence[Message]) -> Delta:
+        closing, given = self._closing(last), self._base_tools(last)
+
+        def render(messages: Sequence[Message], tools: Sequence[dict[str, Any]] = given) -> str:
+            return closing + cut.split(self._render([*base, *messages], tools))[1]
+
+        plain = render(new)
+        return self._delta(plain, trace(plain, render, new), self.dialect.certificate.closer, cut.closer)
+
+    def _delta(self, plain: str, traced: Traced, *closers: str) -> Delta:
+        data, opener = plain.encode(), self.dialect.certificate.generation_prompt.encode()
+
+        @cache
+        def owners() -> _Owners:
+            found, share = traced.owned()
+            ends = framed(found, data, closers=[closer.encode() for closer in closers if closer], opener=opener)
+            return _Owners(tiled(ends, len(data)), share)
+
+        return Delta(data, traced.authored, owners)
 
     def _render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> str:
         return self.dialect.template.render(messages, tools=tools, generation_prompt=True)
 
+    def _text_base(self, last: Node) -> list[Message]:
+        return after_past(text_base(), self._past(last)) if self.dialect.certificate.counts_turns else text_base()
+
     def _result_base(self, last: Node, event: ToolResults) -> tuple[list[Message], Cut]:
         form = self.dialect.certificate.calls
         if form is None or not form.has_role:
-            return text_base(), AFTER_TEXT
+            return self._text_base(last), AFTER_TEXT
         calls = [(result.call_id, result.name) for result in event.results]
-        return form.messages(calls, _answered_before(last) if form.is_counted else ()), form.cut
+        return form.messages(calls, self._past(last) if form.is_counted else ()), form.cut
 
 
-def _last_sent(tip: Node) -> tuple[Node, list[Note | ToolsAdded]]:
-    """Return the last node that spoke, and the notes and added tools that no turn has carried yet.
+def _last_sent(tip: Node) -> tuple[Node, list[Node]]:
+    """Return the last node that spoke, and those of notes and added tools that no turn has carried yet.
 
     Some may stand before a reply: they came while the model was answering.
     """
-    riders: list[Note | ToolsAdded] = []
+    riders: list[Node] = []
     node: Node | None = tip
-    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply):
-        riders += [node.event] if not isinstance(node.event, Reply) else []
+    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply | ThoughtsDropped):
+        riders += [node] if isinstance(node.event, Note | ToolsAdded) else []
         node = node.parent
     return last_sent(tip), riders[::-1]
-
-
-def _answered_before(last: Node) -> list[int]:
-    """Return how many calls each event of results of this epoch answered. O(events)."""
-    counts: list[int] = []
-    node: Node | None = last
-    while node is not None and not isinstance(node.event, Head | Compaction):
-        counts += [len(node.event.results)] if isinstance(node.event, ToolResults) else []
-        node = node.parent
-    return counts[::-1]
 
 
 def _head_of(tip: Node) -> Head:

@@ -15,9 +15,12 @@ from oasis_harness.canonical import canonical_json
 from oasis_harness.conversation import Epoch, Head, ToolResults
 
 from .base import result_message
-from .certify import Certificate, certify
-from .parse import JSON_CALLS, CallSyntax, GivenIds, Parsed, parse
-from .template import Message, Template, text_of
+from .certificate import Certificate, Kept, Switch
+from .certify import certify_template
+from .leaves import Words, joined, named, tool_owner
+from .parse import JSON_CALLS, CallSyntax, GivenIds, Parsed, left_open, parse, thought_extent
+from .provenance import schema_words
+from .template import Message, Shape, Template, text_of
 
 __all__ = ["Dialect"]
 
@@ -31,6 +34,8 @@ class Dialect:
     syntax: CallSyntax
     is_json: bool
     """Whether a call between its marks is `{"name": …, "arguments": …}`."""
+    switch: Switch | None = None
+    """The switch that was set, so that the template itself keeps what the model thought."""
 
     @classmethod
     def compose(
@@ -46,18 +51,43 @@ class Dialect:
         """Certify the template `source` and choose how calls are written.
 
         `syntax` is the model family's own; it is used where the template knows tools. `stops` are the texts of the
-        model's stop tokens. `date` is kept only where the template asks for one.
+        model's stop tokens. `date` is kept only where the template asks for one. Where the template drops what the
+        model thought and has a switch against that, the switch is set, unless `arguments` sets it.
 
         Raises:
             TemplateFailed: The source does not compile.
             UnsupportedTemplate: It cannot be driven append-only.
         """
         template = Template(source, variables=variables, arguments=arguments, date=date)
-        certificate = certify(template, syntax, stops=stops)
+        certificate = certify_template(template, syntax, stops=stops)
+        switch = certificate.thinking.switch if certificate.thinking is not None else None
+        if switch is not None:
+            template = template.under({switch.name: switch.value})
+            certificate = certify_template(template, syntax, stops=stops)
         if not certificate.uses_date:
             template = template.at(None)
+        template = template.shaped(Shape(certificate.has_parts, certificate.lists_no_tools))
         form = certificate.calls
-        return cls(template, certificate, (form and syntax) or JSON_CALLS, form is None or form.is_json)
+        return cls(template, certificate, (form and syntax) or JSON_CALLS, form is None or form.is_json, switch)
+
+    @property
+    def drops_thoughts(self) -> bool:
+        """Whether the template would drop what the model thought; here it stays, unless a session says otherwise."""
+        thinking = self.certificate.thinking
+        return thinking is not None and not thinking.is_skipped and thinking.kept is not Kept.ALWAYS
+
+    def closing(self, data: bytes, *, before: bytes) -> bytes:
+        """Return the words of the harness that close what the reply `data` left open, a thought or a call.
+
+        `before` is what was sent right before it.
+        """
+        thinking = self.certificate.thinking
+        closer = thinking.closer if thinking is not None else ""
+        return left_open(data, self.syntax, generation_prompt=text_of(before[-200:]), thought_closer=closer).encode()
+
+    def thought(self, data: bytes, *, before: bytes) -> tuple[int, int]:
+        """Return how many bytes at the end of `before` open a thought, and how many of the reply `data` are thought."""
+        return thought_extent(data, self.syntax, generation_prompt=text_of(before[-200:]))
 
     def epoch(self, tokenizer: str) -> Epoch:
         """Return the binding of an epoch sent in this dialect and through the tokenizer of that digest."""
@@ -67,29 +97,34 @@ class Dialect:
         return Epoch(self.template.digest, canonical_json(arguments).decode(), tokenizer)
 
     def first_messages(self, head: Head, text: str) -> tuple[list[Message], list[dict[str, Any]]]:
-        """Return (messages, tools) of the first prompt: the head and the first user's words."""
+        """Return (messages, tools) of the first prompt: the head and the first user's words.
+
+        A content that is put together of several texts is `Words`, a string that knows whose they are.
+        """
         tools = [json.loads(tool) for tool in head.tools]
         in_system = tools if self.certificate.calls is None else []
-        system = "\n\n".join(filter(None, [text_of(head.system), self._tool_section(in_system), _skill_section(head)]))
+        system_text = named("head/system", text_of(head.system))
+        system = joined("\n\n", filter(None, [system_text, self._tool_section(in_system), _skill_section(head)]))
         if not system:
             messages = [_user(text)]
         elif self.certificate.has_system:
             messages = [{"role": "system", "content": system}, _user(text)]
         else:
-            messages = [_user(f"{system}\n\n{text}")]
+            messages = [_user(joined("\n\n", [system, text]))]
         return messages, [] if in_system else tools
 
-    def result_messages(self, event: ToolResults, note: str) -> list[Message]:
-        """Return the messages of all results of one reply; `note` rides inside the last."""
-        contents = [text_of(result.content) for result in event.results]
+    def result_messages(self, event: ToolResults, note: str, *, index: int) -> list[Message]:
+        """Return the messages of all results of one reply, event `index`; `note` rides inside the last."""
+        contents = [named(f"event {index} result[{n}]", text_of(one.content)) for n, one in enumerate(event.results)]
         if note:
-            contents[-1] = f"{contents[-1]}\n\n{note}"
+            contents[-1] = joined("\n\n", [contents[-1], note])
         if self.certificate.calls is not None and self.certificate.calls.has_role:
             return [
                 result_message(result.call_id, result.name, content)
                 for result, content in zip(event.results, contents, strict=True)
             ]
-        return [_user("\n".join(f"<tool_response>\n{content}\n</tool_response>" for content in contents))]
+        wrapped = [joined("", ["<tool_response>\n", content, "\n</tool_response>"]) for content in contents]
+        return [_user(joined("\n", wrapped))]
 
     def parse(self, data: bytes, index: int, tools: Sequence[bytes] = (), *, before: bytes | None = None) -> Parsed:
         """Return the parts of a reply, event `index` of its conversation.
@@ -106,15 +141,20 @@ class Dialect:
             given_ids=form.given_ids if form else GivenIds.NONE,
         )
 
-    def added_tools_text(self, tools: Sequence[bytes]) -> str:
-        """Return the words that show tools that arrived after the head was sent, which may have named none."""
-        how = f"\n\n{self._how_to_call()}" if self.is_json else ""
-        return f"You can now also call these functions:\n{_lines(map(json.loads, tools))}{how}"
+    def added_tools_text(self, tools: Sequence[bytes], *, index: int = 0) -> Words:
+        """Return the words that show tools that arrived after the head was sent, which may have named none.
 
-    def _tool_section(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        They came with event `index`.
+        """
+        how = f"\n\n{self._how_to_call()}" if self.is_json else ""
+        lines = _lines(map(json.loads, tools), f"event {index} ")
+        return joined("", ["You can now also call these functions:\n", lines, how])
+
+    def _tool_section(self, tools: Sequence[Mapping[str, Any]]) -> Words:
         if not tools:
-            return ""
-        return f"# Tools\n\nYou can call these functions:\n{_lines(tools)}\n\n{self._how_to_call()}"
+            return joined("", [])
+        how = f"\n\n{self._how_to_call()}"
+        return joined("", ["# Tools\n\nYou can call these functions:\n", _lines(tools, "head/"), how])
 
     def _how_to_call(self) -> str:
         return (
@@ -124,15 +164,17 @@ class Dialect:
         )
 
 
-def _lines(tools: Iterable[Mapping[str, Any]]) -> str:
-    return "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+def _lines(tools: Iterable[Mapping[str, Any]], prefix: str) -> Words:
+    return joined("\n", [schema_words(tool["function"], tool_owner(tool, prefix)) for tool in tools])
 
 
-def _skill_section(head: Head) -> str:
+def _skill_section(head: Head) -> Words:
     if not head.skills:
-        return ""
-    lines = "\n".join(f"- {text_of(line)}" for line in head.skills)
-    return f"# Skills\n\nRead one with load_skill before work it is made for:\n{lines}"
+        return joined("", [])
+    lines = [text_of(line) for line in head.skills]
+    shown = [joined("", ["- ", named(f"head/skill[{line.partition(':')[0]}]", line)]) for line in lines]
+    intro = "# Skills\n\nRead one with load_skill before work it is made for:\n"
+    return joined("", [intro, joined("\n", shown)])
 
 
 def _user(content: str) -> Message:

@@ -12,9 +12,26 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-__all__ = ["JSON_CALLS", "CallSyntax", "GivenIds", "Parsed", "ToolCall", "parse"]
+__all__ = [
+    "JSON_CALLS",
+    "THINK_MARKS",
+    "CallSyntax",
+    "GivenIds",
+    "Parsed",
+    "ToolCall",
+    "left_open",
+    "parse",
+    "thought_extent",
+]
 
-_THINK = (("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]"))
+THINK_MARKS = (
+    ("<think>", "</think>"),
+    ("<|channel>thought", "<channel|>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<thinking>", "</thinking>"),
+)
 """Reasoning marks in use; a reply has one pair at most."""
 
 _MAX_TRIES, _MAX_MARKS = 16, 256
@@ -93,16 +110,54 @@ def parse(
     return Parsed("".join(parts).strip(), reasoning.strip(), tuple(_with_ids(calls, index, given_ids)))
 
 
+def left_open(data: bytes, syntax: CallSyntax, *, generation_prompt: str, thought_closer: str = "") -> str:
+    """Return what closes the thought or the call that a reply did not close itself; empty if nothing is open.
+
+    `thought_closer` is how the template closes a thought; without it, the mark stands on a line of its own.
+    """
+    text = data.decode("utf-8", errors="replace")
+    marks = _thought_marks(text, generation_prompt, syntax.opener)
+    if marks is not None and marks[1] not in text:
+        return thought_closer if marks[1] in thought_closer else f"\n{marks[1]}\n\n"
+    _, said = _split_reasoning(text, generation_prompt, syntax.opener)
+    at = said.rfind(syntax.opener) if syntax.opener and syntax.closer else -1
+    return syntax.closer if at >= 0 and syntax.closer not in said[at:] else ""
+
+
+def thought_extent(data: bytes, syntax: CallSyntax, *, generation_prompt: str) -> tuple[int, int]:
+    """Return how many bytes at the end of the prompt open a thought, and how many of the reply are thought.
+
+    Its marks and the white space after it are part of it.
+    """
+    text = data.decode("utf-8", errors="surrogateescape")
+    marks = _thought_marks(text, generation_prompt, syntax.opener)
+    if marks is None:
+        return 0, 0
+    _, closed, answer = text.partition(marks[1])
+    answer = answer.lstrip() if closed else ""
+    prompted = generation_prompt.rstrip().endswith(marks[0])
+    n_opener = len(generation_prompt[generation_prompt.rfind(marks[0]) :].encode()) if prompted else 0
+    return n_opener, len(data) - len(answer.encode("utf-8", errors="surrogateescape"))
+
+
 def _split_reasoning(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str]:
+    marks = _thought_marks(text, generation_prompt, call_opener)
+    if marks is None:
+        return "", text
+    reasoning, _, answer = text.lstrip().removeprefix(marks[0]).partition(marks[1])
+    return reasoning, answer
+
+
+def _thought_marks(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str] | None:
+    """Return the marks of the thought that a reply begins with, or that the prompt has opened for it."""
     start = text.lstrip()
-    for opener, closer in _THINK:
+    for opener, closer in THINK_MARKS:
         is_open = generation_prompt.rstrip().endswith(opener)
         if is_open and closer not in text and call_opener and start.startswith(call_opener):
-            return "", text  # a call was required of a model that was about to think
+            return None  # a call was required of a model that was about to think
         if is_open or start.startswith(opener):
-            reasoning, _, answer = start.removeprefix(opener).partition(closer)
-            return reasoning, answer
-    return "", text
+            return opener, closer
+    return None
 
 
 def _read_calls(rest: str, syntax: CallSyntax, tools: Sequence[Mapping[str, Any]]) -> tuple[list[ToolCall], str]:

@@ -5,26 +5,38 @@ and escapes no HTML, `raise_exception` raises, `strftime_now` tells one frozen d
 Facts: https://huggingface.co/docs/transformers/chat_templating
 """
 
+import copy
 import datetime
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import jinja2
 import jinja2.ext
 import jinja2.nodes
 import jinja2.parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from oasis_harness.canonical import canonical_json, digest
-from oasis_harness.errors import TemplateFailed
+from oasis_harness.errors import TemplateFailed, TemplateRunaway
 
+from .bounds import BoundedEnvironment
 from .date import format_date
 
-__all__ = ["Message", "Template", "text_of"]
+__all__ = ["Message", "Shape", "Template", "text_of"]
 
 Message: TypeAlias = dict[str, Any]
 """A chat message as templates know it: `role`, `content`, and for calls `tool_calls`."""
+
+
+class Shape(NamedTuple):
+    """The form in which a template wants what it is given, where that is not the usual one."""
+
+    has_parts: bool = False
+    """Contents are lists of parts, `[{"type": "text", "text": …}]`."""
+    lists_no_tools: bool = False
+    """No tools are an empty list."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that every render is given: such a template writes messages otherwise where there are none."""
 
 
 class Template:
@@ -49,8 +61,10 @@ class Template:
         self.variables = dict(variables or {})
         self.arguments = dict(arguments or {})
         self.date = date
+        self.shape = Shape()
         try:
-            self._compiled = _environment(date).from_string(source)
+            self._environment = _environment(date)
+            self._compiled = self._environment.from_string(source)
         except Exception as error:  # noqa: BLE001 - the template is foreign code, and too deep for Python's own compiler
             raise TemplateFailed(
                 f"the chat template does not compile: {error}.",
@@ -68,7 +82,25 @@ class Template:
 
     def at(self, date: datetime.date | None) -> "Template":
         """Return the same template with another frozen date."""
-        return Template(self.source, variables=self.variables, arguments=self.arguments, date=date)
+        if "strftime_now" in self.source:
+            other = Template(self.source, variables=self.variables, arguments=self.arguments, date=date)
+            other.shape = self.shape
+        else:
+            other = copy.copy(self)  # shares what is compiled
+            other.date = date
+        return other
+
+    def under(self, arguments: Mapping[str, object]) -> "Template":
+        """Return the same template with `arguments` set besides its own."""
+        other = copy.copy(self)  # shares what is compiled
+        other.arguments = {**self.arguments, **arguments}
+        return other
+
+    def shaped(self, shape: Shape) -> "Template":
+        """Return the same template, given what it renders in another form."""
+        other = copy.copy(self)
+        other.shape = shape
+        return other
 
     def render(
         self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = (), generation_prompt: bool = False
@@ -76,16 +108,18 @@ class Template:
         """Render `messages`.
 
         Raises:
+            TemplateRunaway: It takes more steps, or writes more, than `messages` and `tools` explain.
             TemplateFailed: The template raised; `values["reason"]` has its own words.
         """
+        some_tools = list(tools or self.shape.tools) or ([] if self.shape.lists_no_tools else None)
+        some = [_in_parts(message) for message in messages] if self.shape.has_parts else messages
+        given = {"messages": some, "tools": some_tools, "add_generation_prompt": generation_prompt}
+        inputs = {"documents": None, **self.variables, **self.arguments, **given}
         try:
-            text = self._compiled.render(
-                messages=messages,
-                tools=list(tools) or None,
-                add_generation_prompt=generation_prompt,
-                **{"documents": None, **self.variables, **self.arguments},
-            )
+            text = self._environment.render(self._compiled, inputs)
             text.encode()  # a template can write half a surrogate pair, which no prompt can carry
+        except TemplateRunaway:
+            raise
         except Exception as error:  # noqa: BLE001 - the template is foreign code
             raise TemplateFailed(
                 f"the chat template refuses {[message['role'] for message in messages]}: {_words(error)}.",
@@ -93,6 +127,11 @@ class Template:
                 reason=_words(error),
             ) from None
         return text
+
+
+def _in_parts(message: Message) -> Message:
+    content = message.get("content")
+    return {**message, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else message
 
 
 def text_of(data: bytes) -> str:
@@ -111,8 +150,8 @@ class _GenerationTag(jinja2.ext.Extension):
         return jinja2.nodes.Scope(body).set_lineno(line)
 
 
-def _environment(date: datetime.date | None) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
+def _environment(date: datetime.date | None) -> BoundedEnvironment:
+    environment = BoundedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, jinja2.ext.loopcontrols]
     )
     environment.filters["tojson"] = _to_json
@@ -125,6 +164,7 @@ def _environment(date: datetime.date | None) -> ImmutableSandboxedEnvironment:
         return format_date(date, format)
 
     environment.globals["strftime_now"] = strftime_now
+    environment.seal()
     return environment
 
 
@@ -143,4 +183,4 @@ def _raise(reason: str) -> NoReturn:
 
 
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return str(error)[:1000] or type(error).__name__

@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from oasis_harness.conversation import Conversation, Epoch, Event, Head, Note, Reply, ToolResult, ToolResults, User
-from oasis_harness.render import Delta, Dialect, Message, Renderer
+from oasis_harness.render import JSON_CALLS, Delta, Dialect, Message, Renderer, Template, certify_template
 
 from .families import VARIABLES, Family
 
@@ -67,8 +67,16 @@ def steps(draw: st.DrawFn, family: Family, texts: st.SearchStrategy[str] = texts
         calls = draw(st.lists(st.tuples(names, arguments), min_size=1, max_size=family.n_calls))
     back = draw(st.lists(texts, min_size=len(calls) or 1, max_size=len(calls) or 1))
     is_silent = bool(calls) and not family.has_text_calls
-    reasoning = draw(texts) if family.thinks else ""
-    return Step("" if is_silent else draw(texts), calls, back, draw(st.lists(texts, max_size=2)), reasoning)
+    whole = texts.map(lambda text: _closed(family, text))
+    reasoning = draw(whole.filter(bool) if family.thought.is_prompted else whole) if family.thought else ""
+    return Step("" if is_silent else draw(whole), calls, back, draw(st.lists(texts, max_size=2)), reasoning)
+
+
+def _closed(family: Family, text: str) -> str:
+    """Return `text` without the marks that a reply would leave open; what closes them is tested elsewhere."""
+    for opener in ("<think>", (family.syntax or JSON_CALLS).opener, JSON_CALLS.opener):
+        text = text.replace(opener, "")
+    return text
 
 
 @st.composite
@@ -83,14 +91,15 @@ def talks(draw: st.DrawFn, family: Family, texts: st.SearchStrategy[str] = texts
 
 @cache
 def dialect(family: Family, **arguments: object) -> Dialect:
-    return Dialect.compose(
-        family.source,
-        variables=VARIABLES,
-        arguments=arguments,
-        syntax=family.syntax,
-        stops=family.stops,
-        date=DATE,
-    )
+    """Compose the dialect of a family, with no switch set but those that are given."""
+    given = dict(family.arguments) | arguments
+    options: dict[str, Any] = {"variables": VARIABLES, "arguments": given, "date": DATE}
+    composed = Dialect.compose(family.source, syntax=family.syntax, stops=family.stops, **options)
+    if composed.switch is None:
+        return composed
+    template = Template(family.source, **options)
+    certificate = certify_template(template, family.syntax, stops=family.stops)
+    return Dialect(template, certificate, family.syntax or JSON_CALLS, certificate.calls is None or composed.is_json)
 
 
 class Driver:
@@ -113,23 +122,20 @@ class Driver:
         return self.dialect.template.render(some, tools=self.tools, generation_prompt=generation_prompt)
 
     def sampled(self, message: Message) -> str:
-        """Return what the template itself prints for the assistant's `message` here, without its closer."""
-        before, after = self.own_render(), self.own_render([*self.messages, message], generation_prompt=False)
-        assert after.startswith(before)
-        for closer in self.family.closers:
-            if after.endswith(closer):
-                return after.removesuffix(closer)[len(before) :]
-        return after[len(before) :]
+        """Return what the model said when it made `message`."""
+        return sampled(self.family, self.own_render, self.messages, message)
 
     def _play(self, step: Step) -> None:
         number = len(self.messages)
         calls = [(f"call{number:03d}{n:02d}", name, given) for n, (name, given) in enumerate(step.calls)]
-        message = _assistant(step.said, calls)
-        if step.reasoning:
-            message["reasoning_content"] = step.reasoning
-        data = self.sampled(message).encode()
+        message = said = _assistant(step.said, calls, as_text=self.family.takes_text)
+        thought = self.family.thought
+        if step.reasoning and thought is not None:
+            inline = thought.opener + step.reasoning + thought.closer + step.said
+            said = {**message, thought.field: inline if thought.field == "content" else step.reasoning}
+        data = self.sampled(said).encode()
         self.conversation.append(Reply(data, "stop", "auto", 0), data)
-        self.messages.append(message)
+        self.messages.append(message if thought is not None and thought.field == "content" else said)
         self.sent += data
         for note in step.notes:
             self.conversation.append(Note(note.encode()))
@@ -158,11 +164,45 @@ class Driver:
         self.sent += delta.data
 
 
-def _assistant(said: str, calls: Sequence[tuple[str, str, dict[str, Any]]]) -> Message:
+def sampled(family: Family, render: Callable[..., str], history: Sequence[Message], reply: Message) -> str:
+    """Return what the model said: what it thought in its marks, then the reply as the template itself prints it."""
+    thought, reasoning, plain = family.thought, "", reply
+    if thought is not None and thought.field == "content":
+        marked, closer, answer = reply["content"].partition(thought.closer)
+        reasoning = marked.removeprefix(thought.opener) if closer else ""
+        plain = {**reply, "content": answer if closer else reply["content"]}
+    elif thought is not None:
+        reasoning = reply.get(thought.field, "")
+        plain = {key: value for key, value in reply.items() if key != thought.field}
+    said = _own(family, render(history), render([*history, plain], generation_prompt=False))
+    if not reasoning or thought is None:
+        return said
+    empties = [*thought.empties, *(empty.removeprefix(thought.opener) for empty in thought.empties)]
+    said = said.removeprefix(next(filter(said.startswith, empties), ""))
+    return ("" if thought.is_prompted else thought.opener) + reasoning + thought.closer + said
+
+
+def _own(family: Family, prompt: str, alone: str) -> str:
+    """Return the reply's part of its own render, without its closer."""
+    closer = next((one for one in family.closers if alone.endswith(one)), "")
+    alone = alone.removesuffix(closer)
+    tail = family.thought.opener if family.thought is not None else ""
+    for start in (prompt, prompt.removesuffix(tail)):
+        if alone.startswith(start):
+            return alone[len(start) :]
+    assert family.header, "a prompt is no prefix of its history"
+    return alone.rpartition(family.header)[2]
+
+
+def _assistant(said: str, calls: Sequence[tuple[str, str, dict[str, Any]]], *, as_text: bool) -> Message:
     message = _message("assistant", said)
     if calls:
         message["tool_calls"] = [
-            {"id": call_id, "type": "function", "function": {"name": name, "arguments": given}}
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(given) if as_text else given},
+            }
             for call_id, name, given in calls
         ]
     return message

@@ -12,7 +12,7 @@ CHATML = """\
 {% endif %}
 """
 
-_CHATML_HEAD = """\
+CHATML_HEAD = """\
 {% if tools %}
 <|im_start|>system
 {% if messages[0].role == 'system' %}
@@ -29,7 +29,7 @@ _CHATML_HEAD = """\
 {% endif %}
 """
 
-_CHATML_RESULT = """\
+CHATML_RESULT = """\
 {% if loop.first or messages[loop.index0 - 1].role != 'tool' %}
 {{- '<|im_start|>user' }}
 {%- endif %}
@@ -40,12 +40,12 @@ _CHATML_RESULT = """\
 """
 
 CHATML_TOOLS = (
-    _CHATML_HEAD.replace("%HOW%", 'To call: <tool_call>{"name": …, "arguments": …}</tool_call>')
+    CHATML_HEAD.replace("%HOW%", 'To call: <tool_call>{"name": …, "arguments": …}</tool_call>')
     + """\
 {% for message in messages %}
 {% if message.role == 'tool' %}
 """
-    + _CHATML_RESULT
+    + CHATML_RESULT
     + """\
 {% elif message.tool_calls %}
 {{- '<|im_start|>assistant' }}
@@ -66,12 +66,12 @@ CHATML_TOOLS = (
 )
 
 CODER = (
-    _CHATML_HEAD.replace("%HOW%", "To call: <tool_call><function=name><parameter=key>value</parameter></function>")
+    CHATML_HEAD.replace("%HOW%", "To call: <tool_call><function=name><parameter=key>value</parameter></function>")
     + """\
 {% for message in messages %}
 {% if message.role == 'tool' %}
 """
-    + _CHATML_RESULT
+    + CHATML_RESULT
     + """\
 {% elif message.tool_calls %}
 {{- '<|im_start|>assistant\\n' + message.content }}
@@ -247,40 +247,6 @@ HARMONY = """\
 {%- if add_generation_prompt %}{{- '<|start|>assistant' }}{%- endif %}
 """
 
-THINKING = (
-    _CHATML_HEAD.replace("%HOW%", 'To call: <tool_call>{"name": …, "arguments": …}</tool_call>')
-    + """\
-{% set last = namespace(user=-1) %}
-{% for message in messages %}
-{% if message.role == 'user' %}{% set last.user = loop.index0 %}{% endif %}
-{% endfor %}
-{% for message in messages %}
-{% if message.role == 'tool' %}
-"""
-    + _CHATML_RESULT
-    + """\
-{% elif message.role == 'assistant' %}
-{{- '<|im_start|>assistant\\n' }}
-{%- if loop.index0 > last.user and (message.reasoning_content or loop.last) %}
-{{- '<think>\\n' + (message.reasoning_content or '') + '\\n</think>\\n\\n' }}
-{%- endif %}
-{{- message.content }}
-{%- for call in message.tool_calls or [] %}
-{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) }}
-{{- '}\\n</tool_call>' }}
-{%- endfor %}
-{{- '<|im_end|>\\n' }}
-{%- elif message.role != 'system' %}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-{%- endif %}
-{% endfor %}
-{% if add_generation_prompt %}
-{{- '<|im_start|>assistant\\n' }}
-{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}
-{%- endif %}
-"""
-)
-
 PHI = """\
 {% for message in messages %}
 <|{{ message.role }}|>
@@ -332,3 +298,161 @@ COMMAND = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|BOT|>' }}{%- endif %}
 """
+
+LAST_USER = """\
+{%- set last = namespace(user=-1) %}
+{%- for message in messages %}
+{%- if message.role == 'user' %}{%- set last.user = loop.index0 %}{%- endif %}
+{%- endfor %}
+"""
+
+GEMMA_TALK_LATER = """\
+{{- bos_token }}
+{%- for tool in tools or [] %}{{- '<|tool>' + tool | tojson + '<tool|>' }}{%- endfor %}
+{%- set calls = namespace(made=[], beside='') %}
+{%- for message in messages %}
+{%- set before = messages[loop.index0 - 1].role if not loop.first else '' %}
+{%- set after = messages[loop.index0 + 1].role if not loop.last else '' %}
+{%- if message.role == 'assistant' %}
+{%- if before != 'tool' %}{{- '<|turn>model\\n' }}{%- endif %}
+{%- if message.tool_calls %}
+{%- set calls.made = message.tool_calls %}
+{%- set calls.beside = message.content or '' %}
+{%- for call in calls.made if call.function.arguments is mapping %}
+{{- '<|tool_call>call:' + call.function.name + '{' }}
+{%- for key, value in call.function.arguments | items %}
+{{- key + ':<|"|>' + value | string + '<|"|>' + ('' if loop.last else ',') }}
+{%- endfor %}
+{{- '}<tool_call|>' }}
+{%- endfor %}
+{%- if after != 'tool' %}{{- calls.beside }}{%- endif %}
+{%- else %}
+{{- (message.content or '') | trim + '<turn|>\\n' }}
+{%- endif %}
+{%- elif message.role == 'tool' %}
+{%- set found = calls.made | selectattr('id', 'equalto', message.tool_call_id) | first %}
+{{- '<|tool_response>response:' + found.function.name + '{value:<|"|>' + message.content + '<|"|>}<tool_response|>' }}
+{%- if after != 'tool' %}{{- calls.beside }}{%- endif %}
+{%- else %}
+{{- ('<turn|>\\n' if before == 'tool' else '') + '<|turn>' + message.role + '\\n' + message.content | trim }}
+{{- '<turn|>\\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt and messages[-1].role != 'tool' %}{{- '<|turn>model\\n' }}{%- endif %}
+"""
+
+PYTHONIC = """\
+{%- for message in ([{'role': 'tools', 'content': tools | tojson}] if tools else []) + messages %}
+{{- '<|header|>' + ('ipython' if message.role == 'tool' else message.role) + '<|/header|>' }}
+{%- if message.tool_calls %}
+{%- for call in message.tool_calls %}
+{{- '<|python|>' + {'name': call.function.name, 'arguments': call.function.arguments} | string + '<|/python|>' }}
+{%- endfor %}
+{%- endif %}
+{{- message.content + '<|eot|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|header|>assistant<|/header|>' }}{%- endif %}
+"""
+
+LONGCAT = """\
+{%- if tools %}{{- 'TOOLS:' + tools | tojson + '\\n' }}{%- endif %}
+{%- set round = namespace(number=-1) %}
+{%- for message in messages %}
+{%- if message.role == 'user' %}
+{%- set round.number = round.number + 1 %}
+{{- '[Round ' + round.number | string + '] USER:' + message.content }}
+{%- elif message.role == 'assistant' %}
+{{- ' ASSISTANT:' + message.content }}
+{%- for call in message.tool_calls or [] %}
+{{- '<longcat_call>' + {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}
+{{- '</longcat_call>' }}
+{%- endfor %}
+{{- '</longcat_s>' }}
+{%- elif message.role == 'tool' %}
+{{- '[Round ' + round.number | string + '] TOOL:' + message.content }}
+{%- elif loop.first %}
+{{- 'SYSTEM:' + message.content }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- ' ASSISTANT:' }}{%- endif %}
+"""
+
+APRIEL = """\
+{%- if tools %}{{- '<|tools|>\\n' + tools | tojson + '\\n' }}{%- endif %}
+{%- for message in messages %}
+{{- '<|' + message.role + '|>\\n' + message.content }}
+{%- if message.tool_calls %}
+{%- set is_answered = not loop.last %}
+{{- '\\n<calls>[' }}
+{%- for call in message.tool_calls %}
+{{- '{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments | tojson }}
+{{- (', "id": "' + call.id + '"' if is_answered else '') + ('}' if loop.last else '}, ') }}
+{%- endfor %}
+{{- ']</calls>' }}
+{%- endif %}
+{{- '\\n<|end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>\\n' }}{%- endif %}
+"""
+
+HOISTING = """\
+{%- for message in messages if message.role == 'system' %}{{- '<sys>' + message.content + '</sys>' }}{%- endfor %}
+{%- for message in messages if message.role in ('user', 'assistant') %}
+{%- if message.content is none %}{{- raise_exception('content is missing') }}{%- endif %}
+{{- '<' + message.role + '>' + message.content + '</s>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<assistant>' }}{%- endif %}
+"""
+
+HERMES = CHATML_TOOLS.replace(
+    "{{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}",
+    "{{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' + ('' if loop.last else '\\n') }}",
+)
+
+KIMI = """\
+{%- if tools %}{{- '<|im_system|>tool_declare<|im_middle|>' + tools | tojson + '<|im_end|>' }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'tool' %}
+{{- '<|im_system|>' + message.name + '<|im_middle|>## Return of ' + message.tool_call_id + '\\n' + message.content }}
+{%- else %}
+{{- '<|im_' + message.role + '|>' + message.role + '<|im_middle|>' }}
+{%- if message.content is not none %}{{- '<|text|>' + message.content }}{%- endif %}
+{%- for call in message.tool_calls or [] %}
+{{- ('<|calls|>' if loop.first else '') + '<|call|>' + call.id + '<|args|>' + call.function.arguments | tojson }}
+{{- '<|/call|>' + ('<|/calls|>' if loop.last else '') }}
+{%- endfor %}
+{%- endif %}
+{{- '<|im_end|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_assistant|>assistant<|im_middle|>' }}{%- endif %}
+"""
+
+AYA = """\
+{%- if tools %}{{- '<|tools|>' + tools | tojson }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'user' and not loop.first and messages[loop.index0 - 1].role in ('user', 'tool') %}
+{{- raise_exception('a user speaks after an answer') }}
+{%- endif %}
+{{- '<|' + message.role + '|>' }}
+{%- for call in message.tool_calls or [] %}
+{{- '<|action|>' + {'name': call.function.name, 'arguments': call.function.arguments} | tojson + '<|/action|>' }}
+{%- endfor %}
+{{- (message.content or '') + '<|end|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{%- endif %}
+"""
+
+SYSTEM_LAST = (
+    "{%- set system = messages[0].content + '\\n\\n' if messages[0].role == 'system' else '' %}\n"
+    + LAST_USER
+    + """\
+{{- bos_token }}
+{%- for message in messages %}
+{%- if message.role == 'user' %}
+{{- '[INST]' + (system if loop.index0 == last.user else '') + message.content + '[/INST]' }}
+{%- elif message.role == 'assistant' %}
+{{- message.content + eos_token }}
+{%- endif %}
+{%- endfor %}
+"""
+)

@@ -1,56 +1,27 @@
 """Certificates: what each family is seen to do, and why some templates are refused."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
-from oasis_harness.render import JSON_CALLS, CallForm, Certificate, GivenIds, Template, certify
-from oasis_harness.render.base import Base, Cut
+from oasis_harness.render import JSON_CALLS, CallForm, Certificate, GivenIds, Template, certify_template
+from oasis_harness.render.base import Base, Cut, DeltaBase
+from oasis_harness.render.certificate import Arguments, BoundaryName, Handling, Kept, Landmark, NoneContent, Switch
 
-from .families import EXTENDING, REWRITING, VARIABLES, XML_CALLS
+from .families import EXTENDING, KEPT, REWRITING, VARIABLES, XML_CALLS, Family
 from .talk import DATE, dialect
-from .templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GLM, GRANITE, HARMONY, LLAMA, MISTRAL, THINKING
+from .templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GLM, GRANITE, HARMONY, LLAMA, MISTRAL
+from .thinkers import THINKING
+from .truth import KEEPING, TRUTH, Broken, Outcome
 
-FAMILIES = {family.name: family for family in EXTENDING + REWRITING}
-CALL = CallForm(Base.CALL, has_role=True)
-
-EXPECTED: dict[str, tuple[str, str, CallForm | None]] = {
-    "chatml": ("<|im_start|>assistant\n", "<|im_end|>\n", None),
-    "chatml with tools": (
-        "<|im_start|>assistant\n",
-        "<|im_end|>\n",
-        replace(CALL, cut=Cut(end="</tool_call>"), is_json=True),
-    ),
-    "coder": ("<|im_start|>assistant\n", "<|im_end|>\n", replace(CALL, cut=Cut(end="</tool_call>"))),
-    "llama": (
-        "<|start_header_id|>assistant<|end_header_id|>\n\n",
-        "<|eot_id|>",
-        replace(CALL, cut=Cut(closer="<|eom_id|>"), is_parallel=False),
-    ),
-    "mistral": ("", "</s>", replace(CALL, cut=Cut(closer="</s>"), given_ids=GivenIds.NINE)),
-    "mistral, tools last": ("", "</s>", replace(CALL, cut=Cut(closer="</s>"), given_ids=GivenIds.NINE)),
-    "gemma": ("<start_of_turn>model\n", "<end_of_turn>\n", None),
-    "glm": ("<|assistant|>\n", "", replace(CALL, cut=Cut(end="</tool_call>"))),
-    "harmony": ("<|start|>assistant", "", replace(CALL, cut=Cut(closer="<|call|>"), is_parallel=False)),
-    "thinking": (
-        "<|im_start|>assistant\n",
-        "<|im_end|>\n",
-        replace(CALL, cut=Cut(end="</tool_call>"), is_json=True),
-    ),
-    "phi": ("<|end|>\n<|assistant|>\n", "", None),
-    "system first": ("<|assistant|>", "<|sep|>", None),
-    "granite": (
-        "<|start_of_role|>assistant<|end_of_role|>",
-        "<|end_of_text|>\n",
-        CallForm(has_role=True, is_json=True),
-    ),
-    "command": ("<|BOT|>", "<|END|>", replace(CALL, cut=Cut(end="<|END_ACTION|>"), is_counted=True)),
-}
+FAMILIES = EXTENDING + KEPT + REWRITING
+BY_NAME = {repr(family): family for family in FAMILIES}
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=repr)
 
 
 def certificate(source: str, **options: object) -> Certificate:
-    return certify(Template(source, variables=VARIABLES, date=DATE), **options)  # type: ignore[arg-type]
+    return certify_template(Template(source, variables=VARIABLES, date=DATE), **options)  # type: ignore[arg-type]
 
 
 def refusal(source: str, **options: object) -> str:
@@ -59,18 +30,36 @@ def refusal(source: str, **options: object) -> str:
     return str(caught.value.values["reason"])
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_each_family_has_the_certificate_of_its_style(name: str) -> None:
-    family = FAMILIES[name]
-    found = dialect(family).certificate
-    assert (found.generation_prompt, found.closer, found.calls) == EXPECTED[name]
-    assert found.has_system is family.has_system
-    assert found.uses_date is (family.source in (LLAMA, HARMONY))
+def found_in(certificate: Certificate, name: BoundaryName) -> Outcome:
+    """Return what a boundary says in the words of the truth."""
+    boundary = certificate.boundary(name)
+    if boundary.broken is not None:
+        return Broken(boundary.broken.what, boundary.broken.anchor.landmark, boundary.broken.anchor.n_bytes)
+    return "" if boundary.is_evaluated else boundary.reason
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_certificate_is_the_same_every_time(name: str) -> None:
-    family = FAMILIES[name]
+@every_family
+def test_a_certificate_says_of_every_field_what_the_template_does(family: Family) -> None:
+    found, truth = dialect(family).certificate, TRUTH[repr(family)]
+    said = {one.name: getattr(found, one.name) for one in fields(found)}
+    assert said == truth.fields() | {"digest": found.digest, "boundaries": found.boundaries}
+    assert {name: found_in(found, name) for name in BoundaryName} == truth.boundaries()
+
+
+def test_every_kind_of_everything_occurs_among_the_families() -> None:
+    """Else a trait could be certified wrongly and no family would tell."""
+    found = [dialect(family).certificate for family in FAMILIES]
+    assert {one.letter for one in found} == set("ABCDE")
+    assert {one.native.delta_base for one in found if one.native} == set(DeltaBase)
+    assert {one.native.given_ids for one in found if one.native} == set(GivenIds)
+    assert {one.none_content for one in found} == set(NoneContent)
+    assert {how for one in found for how in one.roles.values()} == set(Handling)
+    assert {one.object_arguments for one in found} | {one.text_arguments for one in found} == {None, *Arguments}
+    assert {one.thinking.kept for one in found if one.thinking} == set(Kept)
+
+
+@every_family
+def test_a_certificate_is_the_same_every_time(family: Family) -> None:
     assert dialect.__wrapped__(family).certificate == dialect(family).certificate
 
 
@@ -85,53 +74,87 @@ def test_a_certificate_is_the_same_every_time(name: str) -> None:
         (CHATML.replace("message.content", "message.content.split('\\n') | join(' ')"), "changes or drops"),
         ("{{ messages[-1].content }}", "an answer and the next user turn once each"),
         ("{{ messages | map(attribute='content') | join('\\n') }}\n{{ messages[-1].content }}", "once each"),
-        (CHATML.replace("message.role +", "loop.index | string +"), "depends on the turns before"),
-        (CHATML + "{{ messages | length }}", "depends on the turns before"),
+        (CHATML + "{{ messages[-2].content[:9] if messages[2] else '' }}", "depends on what was said before"),
     ],
 )
 def test_a_template_that_cannot_be_driven_is_refused_with_the_reason(source: str, reason: str) -> None:
     assert reason in refusal(source)
 
 
-def test_a_call_that_is_written_otherwise_once_answered_is_refused() -> None:
-    """It was sampled before the result was there."""
+@pytest.mark.parametrize(
+    "source", [CHATML.replace("message.role +", "loop.index | string +"), CHATML + "{{ messages | length }}"]
+)
+def test_a_template_that_counts_its_turns_is_given_as_many(source: str) -> None:
+    """What it writes depends on the shape of the past, and on no word of it."""
+    assert source != CHATML
+    assert certificate(source).counts_turns and not certificate(CHATML).counts_turns
+
+
+def test_a_call_that_is_written_otherwise_once_answered_changes_closing_bytes() -> None:
+    """It was sampled before the result was there; a delta begins after the call, whatever the call became."""
     source = CHATML_TOOLS.replace(
         "(call.function.arguments | tojson) }}",
         "(call.function.arguments | tojson) + ('' if loop.last and messages[-1] == message else ', \"id\": 1') }}",
     )
-    assert refusal(source, syntax=JSON_CALLS) == "what it writes for a call depends on whether a result follows"
+    found = certificate(source, syntax=JSON_CALLS)
+    assert found.letter == "E" and found_in(found, BoundaryName.RESULT) == Broken("closer", Landmark.FIRST_CALL, 2)
+    assert found.calls is not None
 
 
-def test_a_result_that_is_numbered_by_its_place_is_refused() -> None:
-    """Counting the calls is one thing; counting all messages would make every delta depend on the whole history."""
+def test_a_result_that_is_numbered_by_its_place_needs_the_shape_of_the_past() -> None:
     source = CHATML_TOOLS.replace("<tool_response>\\n'", "<tool_response>\\n' + loop.index | string")
-    assert refusal(source, syntax=JSON_CALLS) == "what it writes for a result depends on the turns before"
+    form = certificate(source, syntax=JSON_CALLS).calls
+    assert form is not None and (form.delta_base, form.is_counted) == (DeltaBase.NONE, True)
 
 
-def test_a_call_without_an_end_that_anyone_knows_is_refused() -> None:
+DEGRADED = "Tools are listed in the system text, calls and results travel as text: "
+
+
+@pytest.mark.parametrize(
+    "old, new, reason",
+    [
+        (
+            "\\n' + message.content + '\\n</tool",
+            "\\n' + message.content[:20] + '\\n</tool",
+            "it changes the text of a result",
+        ),
+        (
+            "(call.function.arguments | tojson) }}",
+            "(call.function.arguments | tojson) * 2 }}",
+            "it prints a call more than once",
+        ),
+        (
+            "<tool_response>\\n'",
+            "<tool_response>\\n' + (messages | map(attribute='content') | join | length) | string",
+            "what it writes for a result depends on what was said before",
+        ),
+    ],
+)
+def test_calls_that_no_delta_can_follow_travel_as_text_and_the_certificate_says_why(
+    old: str, new: str, reason: str
+) -> None:
+    """Only what cannot be driven at all is refused: a user turn after an answer."""
+    source = CHATML_TOOLS.replace(old, new)
+    found = certificate(source, syntax=JSON_CALLS)
+    assert source != CHATML_TOOLS and found.has_tools
+    assert (found.native, found.calls, found.remarks) == (None, None, (f"{DEGRADED}{reason}.",))
+
+
+def test_calls_without_an_end_that_anyone_knows_travel_as_text() -> None:
     """Llama's calls end otherwise than its answers, so only the model's stop tokens tell where."""
-    syntax = FAMILIES["llama"].syntax
-    assert refusal(LLAMA, syntax=syntax) == "where a call ends in its history cannot be told"
+    syntax = BY_NAME["llama"].syntax
+    found = certificate(LLAMA, syntax=syntax)
+    assert found.calls is None and found.remarks == (f"{DEGRADED}where a call ends in its history cannot be told.",)
     form = certificate(LLAMA, syntax=syntax, stops=["<|start_header_id|>", "", "<|eom_id|>"]).calls
     assert form is not None and form.cut == Cut(closer="<|eom_id|>")
-
-
-def test_a_result_that_is_rewritten_is_refused() -> None:
-    source = CHATML_TOOLS.replace("\\n' + message.content + '\\n</tool", "\\n' + message.content[:20] + '\\n</tool")
-    assert source != CHATML_TOOLS
-    assert refusal(source, syntax=JSON_CALLS) == "it changes the text of a result"
-
-
-def test_a_call_printed_twice_is_refused() -> None:
-    source = CHATML_TOOLS.replace("(call.function.arguments | tojson) }}", "(call.function.arguments | tojson) * 2 }}")
-    assert refusal(source, syntax=JSON_CALLS) == "it prints a call more than once"
 
 
 @pytest.mark.parametrize("source", [LLAMA, GLM, CODER, MISTRAL, HARMONY, COMMAND])
 def test_calls_in_a_syntax_nobody_can_read_are_not_used(source: str) -> None:
     """The template's own tools would be called in a way the harness does not see; as text they are."""
     found = certificate(source)
-    assert found.has_tools and found.calls is None
+    assert found.has_tools and found.native is not None and found.calls is None
+    assert found.remarks == (f"{DEGRADED}nobody here can read the syntax of its calls.",)
 
 
 @pytest.mark.parametrize("source", [CHATML_TOOLS, THINKING])
@@ -145,7 +168,7 @@ def test_the_marks_of_json_calls_do_not_make_calls_json() -> None:
     """Coder and GLM write XML between the same `<tool_call>` marks, so no JSON grammar may be armed."""
     form = certificate(CODER, syntax=JSON_CALLS).calls
     assert form is not None and not form.is_json
-    assert not dialect(FAMILIES["glm"]).is_json and dialect(FAMILIES["chatml with tools"]).is_json
+    assert not dialect(BY_NAME["glm"]).is_json and dialect(BY_NAME["chatml with tools"]).is_json
 
 
 def test_arguments_inside_a_string_are_not_the_json_a_grammar_would_write() -> None:
@@ -184,13 +207,13 @@ def test_a_template_that_wants_arguments_as_text_gets_them_so() -> None:
 def test_a_slip_in_the_first_round_is_no_count() -> None:
     """Some templates forget a mark from the second round on; the well-formed delta of the first is used."""
     slip = COMMAND.replace("calls.answered | string", "('0' if calls.answered == 0 else '1')")
-    form = certificate(slip, syntax=FAMILIES["command"].syntax).calls
+    form = certificate(slip, syntax=BY_NAME["command"].syntax).calls
     assert form is not None and not form.is_counted
 
 
 def test_every_id_is_kept_where_the_template_takes_any() -> None:
     lenient = MISTRAL.replace("call.id | length != 9", "not call.id")
-    form = certificate(lenient, syntax=FAMILIES["mistral"].syntax).calls
+    form = certificate(lenient, syntax=BY_NAME["mistral"].syntax).calls
     assert form is not None and form.given_ids is GivenIds.ANY
 
 
@@ -198,6 +221,7 @@ def test_a_template_that_prints_no_result_gets_them_as_a_user_turn() -> None:
     source = CHATML_TOOLS.replace("message.content + '\\n</tool_response>'", "raise_exception('no tool role')")
     form = certificate(source, syntax=JSON_CALLS).calls
     assert form == CallForm(is_json=True)
+    assert form.delta_base is DeltaBase.FREE
 
 
 def test_the_date_is_found_in_the_source_wherever_it_is_asked_for() -> None:
@@ -209,3 +233,198 @@ def test_the_date_is_found_in_the_source_wherever_it_is_asked_for() -> None:
 def test_a_template_that_does_not_compile_is_no_question_of_a_certificate() -> None:
     with pytest.raises(TemplateFailed):
         certificate("{% if %}")
+
+
+Mutant = tuple[str, str, str, str, object]
+"""(family, what is replaced, by what, the field, what it is then)."""
+_ANSWER = "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
+_RAISES = "{{- raise_exception('no') }}"
+_IS_THOUGHT = "loop.index0 > last.user or preserve_thinking"
+_LATER = "{%- elif message.role == 'developer' %}{%- elif message.role != 'system' or not loop.first %}"
+_ELSE = "{%- elif message.role != 'system' or not loop.first %}"
+_JSON = "(call.function.arguments | tojson)"
+_IN_PLACE = dict.fromkeys(("system", "developer", "user after user", "user after result"), Handling.IN_PLACE)
+
+KEEPS = KEEPING.thinking
+assert KEEPS is not None
+MUTANTS: list[Mutant] = [
+    (
+        "chatml with tools",
+        "# Functions\n{% for tool in tools %}\n{{ tool | tojson }}\n",
+        "{% for tool in tools %}\n",
+        "has_tools",
+        False,
+    ),
+    ("chatml with tools", "{% if tools %}", "{% if false %}", "has_tools", False),
+    ("hoisting", "message.role == 'system'", "false", "has_system", False),
+    ("longcat", "'SYSTEM:' + message.content", "'SYSTEM:'", "has_system", False),
+    ("chatml", "<|im_start|>assistant", "<|im_start|>model", "generation_prompt", "<|im_start|>model\n"),
+    ("command", "{{- '<|BOT|>' }}", "{{- '<|BOT|>Sure,' }}", "generation_prompt", "<|BOT|>Sure,"),
+    ("system first", "'<|sep|>'", "'<|stop|>'", "closer", "<|stop|>"),
+    ("system first", "'<|sep|>'", "('' if loop.last else '<|sep|>')", "closer", ""),
+    ("longcat", "'[Round ' + round.number | string + '] USER:'", "'USER:'", "counts_turns", False),
+    ("aya", "'<|' + message.role", "'<|' + loop.index | string + message.role", "counts_turns", True),
+    ("chatml", "{% if add", "{{ strftime_now('%Y') if false else '' }}{% if add", "uses_date", True),
+    ("harmony", "strftime_now('%Y-%m-%d')", "'today'", "uses_date", False),
+    ("chatml with tools", _ELSE, _LATER, "roles", _IN_PLACE | {"developer": Handling.DROPPED}),
+    (
+        "chatml with tools",
+        _ELSE,
+        "{%- elif message.role == 'system' and not loop.first %}" + _RAISES + _ELSE,
+        "roles",
+        _IN_PLACE | {"system": Handling.REFUSED},
+    ),
+    (
+        "chatml with tools",
+        _ANSWER,
+        _ANSWER.replace("message.content", "message.content.strip()"),
+        "trims",
+        ("user", "assistant"),
+    ),
+    (
+        "chatml with tools",
+        "'\\n<tool_response>\\n' + message.content",
+        "'\\n<tool_response>\\n' + message.content | trim",
+        "trims",
+        ("tool",),
+    ),
+    (
+        "chatml with tools",
+        "{%- if message.content %}",
+        "{%- if message.content != '' %}",
+        "none_content",
+        NoneContent.REFUSED,
+    ),
+    ("kimi", "{%- if message.content is not none %}", "{%- if true %}", "none_content", NoneContent.REFUSED),
+    ("aya", "(message.content or '')", "message.content | string", "none_content", NoneContent.WORD),
+    ("chatml with tools", _JSON, "(call.function.arguments | string)", "object_arguments", Arguments.PYTHON),
+    (
+        "chatml with tools",
+        _JSON,
+        "(call.function.arguments | items | list | tojson)",
+        "object_arguments",
+        Arguments.OWN,
+    ),
+    ("chatml with tools", _JSON, "(call.function.arguments | tojson | tojson)", "object_arguments", Arguments.DOUBLE),
+    ("chatml with tools", _JSON, "call.function.arguments", "object_arguments", Arguments.REFUSED),
+    ("chatml with tools", _JSON, "call.function.arguments", "text_arguments", Arguments.JSON),
+    ("chatml with tools", _JSON, "(dict(call.function.arguments) | tojson)", "text_arguments", Arguments.REFUSED),
+    (
+        "chatml with tools",
+        _JSON,
+        "(call.function.arguments | tojson if call.function.arguments is mapping else '{}')",
+        "text_arguments",
+        Arguments.LOST,
+    ),
+    ("chatml with tools", _JSON, "(call.function.arguments | string)", "prints_python", True),
+    ("pythonic", "call.function.arguments} | string", "call.function.arguments} | tojson", "prints_python", False),
+    ("seed", "{{- '<seed:think>' + message.reasoning_content + '</seed:think>' }}", "", "thinking", None),
+    ("keeping", "message.reasoning_content", "message.reasoning", "thinking", replace(KEEPS, field="reasoning")),
+    (
+        "keeping",
+        "preserve_thinking",
+        "keeps_thoughts",
+        "thinking",
+        replace(KEEPS, switch=Switch("keeps_thoughts", True)),
+    ),
+    ("keeping", _IS_THOUGHT, "loop.index0 > last.user", "thinking", replace(KEEPS, switch=None)),
+    ("keeping", _IS_THOUGHT, "true", "thinking", replace(KEEPS, kept=Kept.ALWAYS, switch=None)),
+    (
+        "keeping",
+        _IS_THOUGHT,
+        "preserve_thinking == 'all'",
+        "thinking",
+        replace(KEEPS, kept=Kept.NEVER, switch=Switch("preserve_thinking", "all")),
+    ),
+    ("keeping", _IS_THOUGHT, "true", "letter", "A"),
+    ("keeping", _IS_THOUGHT, "preserve_thinking", "letter", "C"),
+    ("phi", "{{- eos_token -}}", "{{- '' -}}", "letter", "A"),
+    ("system last", "loop.index0 == last.user", "messages[loop.index0 - 1].role == 'system'", "letter", "A"),
+]
+
+
+FACTS = {
+    *("has_system", "has_tools", "generation_prompt", "closer", "counts_turns", "uses_date", "roles", "trims"),
+    *("none_content", "object_arguments", "text_arguments", "prints_python", "thinking", "letter"),
+}
+_ARGUMENTS = {"object_arguments", "text_arguments", "prints_python"}
+MAY_FOLLOW: dict[str, set[str]] = {
+    "has_system": {"roles"},
+    "generation_prompt": {"letter"},
+    "closer": {"letter"},
+    "counts_turns": {"letter"},
+    "thinking": {"letter"},
+    "letter": {"thinking", "closer", "generation_prompt"},
+    **dict.fromkeys(_ARGUMENTS, _ARGUMENTS),
+}
+"""What else may be another once a fact is."""
+
+
+@pytest.mark.parametrize("name, old, new, field, expected", MUTANTS)
+def test_a_change_of_a_template_changes_its_certificate(
+    name: str, old: str, new: str, field: str, expected: object
+) -> None:
+    """And nothing that has nothing to do with it."""
+    family = BY_NAME[name]
+    source = family.source.replace(old, new)
+    assert source != family.source
+    before = dialect(family).certificate
+    after = certificate(source, syntax=family.syntax, stops=family.stops)
+    assert getattr(after, field) == expected != getattr(before, field)
+    others = FACTS - {field} - MAY_FOLLOW.get(field, set())
+    assert {other for other in others if getattr(after, other) != getattr(before, other)} == set()
+
+
+def native_of(name: str, old: str, new: str) -> CallForm:
+    """Return how the changed template writes calls."""
+    family = BY_NAME[name]
+    source = family.source.replace(old, new)
+    form = certificate(source, syntax=family.syntax, stops=family.stops).native
+    assert source != family.source and form is not None
+    return form
+
+
+@pytest.mark.parametrize(
+    "name, old, new, base",
+    [
+        ("minimax", _RAISES.replace("no", "a result without any call"), "", DeltaBase.FREE),
+        ("harmony", "last.name + ' to=", "message.name + ' to=", DeltaBase.ANY_CALL),
+        ("command", "calls.answered | string", "'0'", DeltaBase.FREE),
+        ("longcat", "'[Round ' + round.number | string + '] TOOL:'", "'TOOL:'", DeltaBase.FREE),
+        ("llama", "<|eom_id|>", "<|eot_id|>", DeltaBase.FREE),
+    ],
+)
+def test_a_change_of_what_a_result_needs_changes_the_base(name: str, old: str, new: str, base: DeltaBase) -> None:
+    before = dialect(BY_NAME[name]).certificate.native
+    assert before is not None
+    assert native_of(name, old, new).delta_base is base is not before.delta_base
+
+
+@pytest.mark.parametrize(
+    "name, field, old, new",
+    [
+        ("chatml with tools", "is_parallel", "in message.tool_calls", "in message.tool_calls[-1:]"),
+        (
+            "aya",
+            "is_parallel",
+            "{%- for call in",
+            "{%- if message.tool_calls and message.tool_calls[1:] %}" + _RAISES + "{%- endif %}{%- for call in",
+        ),
+        ("mistral", "given_ids", "message.tool_call_id", "'x'"),
+        ("kimi", "given_ids", "message.tool_call_id", "'x'"),
+        ("deepseek", "arguments_as_text", "call.function.arguments", "call.function.arguments | tojson"),
+        ("aya", "closer", "<|end|>", "<|stop|>"),
+        (
+            "longcat",
+            "is_json",
+            "{'name': call.function.name, 'arguments': call.function.arguments}",
+            "{'name': call.function.name, 'args': call.function.arguments}",
+        ),
+    ],
+)
+def test_a_change_of_how_calls_are_written_changes_their_form_and_nothing_else(
+    name: str, field: str, old: str, new: str
+) -> None:
+    before, after = dialect(BY_NAME[name]).certificate.native, native_of(name, old, new)
+    assert before is not None and getattr(after, field) != getattr(before, field)
+    assert replace(after, **{field: getattr(before, field)}) == before

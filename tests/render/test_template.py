@@ -182,9 +182,6 @@ def test_nothing_random_can_be_rendered(source: str) -> None:
 @pytest.mark.parametrize(
     "attack",
     [
-        "{{ messages.append(1) }}",
-        "{{ messages[0].update(role='system') }}",
-        "{{ messages[0].pop('role') }}",
         "{{ messages.__class__.__mro__ }}",
         "{{ messages.__class__.__base__.__subclasses__() }}",
         "{{ raise_exception.__globals__.os }}",
@@ -213,7 +210,6 @@ def test_the_sandbox_holds_and_says_so_in_the_tree(attack: str) -> None:
         ("{{ 1 / 0 }}", "division by zero"),
         ("{{ nothing.more }}", "'nothing' is undefined"),
         ("{{ messages | tojson(indent='x', nonsense=1) }}", "nonsense"),
-        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
         ("{{ '\\ud800' }}", "surrogates not allowed"),
     ],
 )

@@ -1,0 +1,159 @@
+"""Conversations of probe words that grow by one step, one kind for every boundary.
+
+Each kind comes in variants: with an earlier turn and a round of calls behind it or with none, with or without a
+thought, with words beside a call or none. What holds for all of them is said of a template.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .base import call_base, result_message
+from .calls import CallForm
+from .certificate import Thinking
+from .template import Message
+
+__all__ = ["NAME", "Growth", "Growths", "Word"]
+
+NAME = "oasis_probe"
+_CALL_IDS = ("oasis0001", "oasis0002", "oasis0003")
+
+
+class Word:
+    """What is said in these conversations; no two begin alike, so that a break is not seen later than it is."""
+
+    SYSTEM, PAST, USER, MORE = "Soasis4b81", "Poasis0d4e", "Uoasis5c27", "Moasis77a3"
+    FIRST, SAID, BESIDE, THOUGHT = "Foasis5a60", "Aoasis9d02", "Boasis21d7", "Toasis6f0b"
+    DONE, OTHER = "Doasis3e4f", "Ooasis8c19"
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One step of a conversation: what stood before, what the model said, what came back."""
+
+    history: Sequence[Message]
+    reply: Message
+    new: Sequence[Message] = ()
+    reasoning: str = ""
+    """What the reply thought."""
+    is_cut: bool = False
+    """The reply ended inside its thought."""
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the reply makes a call in the template's own way."""
+        return "tool_calls" in self.reply
+
+    @property
+    def n_thoughts(self) -> int:
+        """How many replies hold a thought."""
+        return sum(any(Word.THOUGHT in str(value) for value in one.values()) for one in [*self.history, self.reply])
+
+
+class Growths:
+    """Makes them for a template of which these things are known."""
+
+    def __init__(self, form: CallForm | None, thinking: Thinking | None, *, has_system: bool) -> None:
+        self.form = form if form is not None and form.has_role else None
+        self.thinking = thinking
+        self._head = [_message("system", Word.SYSTEM)] if has_system else []
+
+    def opened(self, *, has_past: bool = True) -> list[Message]:
+        """Return a conversation up to a user's words."""
+        past = [_message("user", Word.PAST), _message("assistant", Word.PAST)] if has_past else []
+        return [*self._head, *past, _message("user", Word.USER)]
+
+    def answered(self) -> Iterator[Growth]:
+        """Yield replies to which nothing has come back."""
+        for reasoning in self._thoughts():
+            for history in self._histories(reasoning):
+                yield Growth(history, self._reply(Word.SAID, reasoning), reasoning=reasoning)
+
+    def result(self) -> Iterator[Growth]:
+        """Yield calls and their results."""
+        if self.form is None:
+            return
+        for reasoning in self._thoughts():
+            for history in self._histories(reasoning):
+                reply, results = self._called(_CALL_IDS[1:2], reasoning)
+                growth = Growth(history, reply, results, reasoning)
+                yield growth
+                if growth.is_call:  # a model may say something beside a call
+                    yield replace(growth, reply={**reply, "content": reply["content"] + Word.BESIDE})
+                if growth.is_call and self.form.is_parallel:
+                    yield Growth(history, *self._called(_CALL_IDS[1:], reasoning), reasoning)
+
+    def user(self) -> Iterator[Growth]:
+        """Yield answers and the next user's words."""
+        for growth in self.answered():
+            yield replace(growth, new=[_message("user", Word.MORE)])
+
+    def note(self) -> Iterator[Growth]:
+        """Yield calls, their results, and a user message."""
+        for growth in self.result():
+            yield replace(growth, new=[*growth.new, _message("user", Word.MORE)])
+
+    def truncated(self) -> Iterator[Growth]:
+        """Yield replies that were cut, in their answer or in their thought, and the next user's words."""
+        yield from self.user()
+        if self.thinking is not None and not self.thinking.is_skipped:
+            for growth in self.user():
+                if growth.reasoning:
+                    yield replace(growth, reply=self._cut(growth.reasoning), is_cut=True)
+
+    def second_result(self) -> Iterator[tuple[list[Message], Message]]:
+        """Yield (a conversation with the first of two results, the second)."""
+        assert self.form is not None, "only where the template prints results"
+        reply, (first, second) = self._called(_CALL_IDS[1:], "")
+        for history in self._histories(""):
+            yield [*history, reply, first], second
+            if self.form.writes_calls:
+                yield [*history, {**reply, "content": Word.BESIDE}, first], second
+
+    def _histories(self, reasoning: str) -> Iterator[list[Message]]:
+        """Yield a conversation with a past, its newest user turn with a round of calls behind it, and one with none."""
+        rounds: list[Message] = []
+        if self.form is not None:
+            reply, results = self._called(_CALL_IDS[:1], reasoning)
+            rounds = [reply, *results]
+        yield [*self.opened(), *rounds]
+        yield self.opened(has_past=False)
+
+    def _called(self, call_ids: Sequence[str], reasoning: str) -> tuple[Message, list[Message]]:
+        """Return a reply that makes calls, and their results."""
+        assert self.form is not None, "only where the template prints results"
+        calls = [(call_id, NAME) for call_id in call_ids]
+        reply = _message("assistant", Word.SAID)
+        if self.form.writes_calls:
+            reply = call_base(calls, first=Word.FIRST, said=Word.SAID, as_text=self.form.arguments_as_text)[-1]
+        contents = (Word.DONE, Word.OTHER)
+        results = [result_message(*call, said) for call, said in zip(calls, contents, strict=False)]
+        return self._with_thought(reply, reasoning), results
+
+    def _thoughts(self) -> tuple[str, ...]:
+        """Return what the model may have thought: something, and nothing where it need not."""
+        if self.thinking is None or self.thinking.is_skipped:
+            return ("",)
+        return (Word.THOUGHT,) if self.thinking.is_prompted else (Word.THOUGHT, "")
+
+    def _reply(self, said: str, reasoning: str) -> Message:
+        return self._with_thought(_message("assistant", said), reasoning)
+
+    def _cut(self, reasoning: str) -> Message:
+        """Return a reply that ended inside its thought."""
+        assert self.thinking is not None, "only a thinker's thought is cut"
+        if self.thinking.field == "content":
+            return _message("assistant", self.thinking.opener + reasoning)
+        return self._reply("", reasoning)
+
+    def _with_thought(self, message: Message, reasoning: str) -> Message:
+        if not reasoning or self.thinking is None:
+            return message
+        if self.thinking.field != "content":
+            return {**message, self.thinking.field: reasoning}
+        thought = f"{self.thinking.opener}{reasoning}{self.thinking.closer}"
+        return {**message, "content": thought + message["content"]}
+
+
+def _message(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}

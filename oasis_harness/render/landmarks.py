@@ -1,0 +1,134 @@
+"""Places in what was sent and sampled from which a break is measured, so that it is found in any conversation."""
+
+from dataclasses import dataclass, replace
+
+from .base import Cut
+from .certificate import Anchor, Break, Landmark, Thinking
+from .growths import NAME, Growth, Word
+
+__all__ = ["Sent", "common"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A prompt and the reply that was sampled after it. All places are offsets in characters of `text`."""
+
+    text: str
+    growth: Growth
+    thinking: Thinking | None
+    cut: Cut | None
+    thought: str
+    """What the model thought, with its marks."""
+    tools: int
+    """Where what is written for the tools starts."""
+    first: tuple[int, int]
+    """Where the opener of the first reply since the user's words starts, and where it ends."""
+    last: tuple[int, int]
+    """Where the opener of the last reply starts, and where it ends."""
+
+    def without_closer(self) -> "Sent":
+        """Return it without the mark that ends the reply, which is the template's, or a stop token."""
+        end = max(self._said(), self._call_end(), self._beside(), self.last[1] + len(self.thought))
+        return replace(self, text=self.text[:end])
+
+    def left_by(self, rendered: str) -> Break | None:
+        """Return where `rendered` leaves it."""
+        if rendered.startswith(self.text):
+            return None
+        at = common(self.text, rendered)
+        landmark, start = self._landmark(at)
+        n_bytes = len(self.text[start:at].encode()) if start <= at else -len(self.text[at:start].encode())
+        return Break(
+            n_bytes=len(self.text[:at].encode()),
+            n_sent=len(self.text.encode()),
+            sent=self.text[at : at + 80],
+            rendered=rendered[at : at + 80],
+            what=self._what(at),
+            anchor=Anchor(landmark, n_bytes),
+        )
+
+    def _landmark(self, at: int) -> tuple[Landmark, int]:
+        """Return the landmark that stays as far from the break in every conversation, and where it stands."""
+        if self.last[0] <= at < self.last[1]:
+            return Landmark.LAST_REPLY, self.last[1]
+        if self.first[0] <= at < self.first[1]:
+            return Landmark.FIRST_REPLY, self.first[1]
+        if not self.growth.is_call and at >= self._said() > 0:
+            return Landmark.LAST_END, len(self.text)
+        places = {Landmark.START: 0, Landmark.SYSTEM: self._before(Word.SYSTEM), Landmark.TOOLS: self.tools}
+        places |= {Landmark.USER: self._after(Word.USER), Landmark.RESULT: self._after(Word.DONE)}
+        places |= {Landmark.LAST_REPLY: self.last[1], Landmark.LAST_ANSWER: self.last[1] + len(self.thought)}
+        if self.first != self.last:
+            places[Landmark.FIRST_REPLY] = self.first[1]
+        if self.growth.is_call and self._said():
+            places |= {Landmark.FIRST_CALL: self._first_said(), Landmark.LAST_CALL: self._call_end()}
+        landmark = max((mark for mark in places if places[mark] <= at), key=lambda mark: places[mark])
+        return landmark, places[landmark]
+
+    def _what(self, at: int) -> str:
+        words = self.text.rfind(Word.USER)
+        if at < words:
+            moved = self.text[at:words]
+            return "tools" if NAME in moved else "system" if Word.SYSTEM in moved else "history"
+        if self._is_thought(at):
+            return "reasoning" if self.growth.reasoning else "empty thought"
+        if at < self.last[1]:
+            return "generation prompt" if self._is_in_opener(at) else "result"
+        is_closer = at >= self._first_said() and not self._beside() > at
+        return "closer" if is_closer else "reply"
+
+    def _is_in_opener(self, at: int) -> bool:
+        return any(start <= at < end for start, end in (self.first, self.last))
+
+    def _is_thought(self, at: int) -> bool:
+        """Say whether a thought of this turn, or the mark that opens it, stands here."""
+        if self.thinking is None:
+            return False
+        start, end = self.last[1], self.last[1] + len(self.thought)
+        if start <= at < end:
+            return True
+        mark = self.thinking.opener.strip()
+        near = self.text[max(0, at - len(mark)) : at + len(mark) + 2]
+        return bool(mark) and mark in near
+
+    def _after(self, word: str) -> int:
+        """Return where the last `word` ends, or a place that no break comes after."""
+        at = self.text.rfind(word)
+        return at + len(word) if at >= 0 else len(self.text) + 1
+
+    def _before(self, word: str) -> int:
+        """Return where `word` starts, or a place that no break comes after."""
+        at = self.text.find(word)
+        return at if at >= 0 else len(self.text) + 1
+
+    def _first_said(self) -> int:
+        """Return where the words in the reply's first call end."""
+        at = self.text.rfind(Word.FIRST)
+        return at + len(Word.FIRST) if at >= self.last[1] else self._said()
+
+    def _said(self) -> int:
+        """Return where the reply's words end, or those in its call."""
+        at = self.text.rfind(Word.SAID)
+        return at + len(Word.SAID) if at >= self.last[1] else 0
+
+    def _call_end(self) -> int:
+        """Return where the reply's call ends."""
+        cut, said = self.cut, self._said()
+        mark = "" if cut is None else cut.end or cut.closer
+        if cut is None or not said or not self.growth.is_call or mark not in self.text[said:]:
+            return 0
+        return self.text.index(mark, said) + len(cut.end)
+
+    def _beside(self) -> int:
+        """Return where the words beside the call end."""
+        at = self.text.rfind(Word.BESIDE)
+        return at + len(Word.BESIDE) if at >= self.last[1] else 0
+
+
+def common(one: str, other: str) -> int:
+    """Return how many characters the two begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low

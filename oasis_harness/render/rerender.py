@@ -1,0 +1,204 @@
+"""Where a full re-render would leave what was sent and sampled: what clients that re-render must expect of a template.
+
+What the model sampled is taken from the template's own render of the reply, completed by what it thought where the
+template drops that.
+Idea: the boundaries and three-valued stability of PrimeIntellect's `renderers`; here found by trying, not declared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from oasis_harness.errors import TemplateFailed
+
+from .calls import CallForm
+from .certificate import Boundary, BoundaryName, Break, Landmark, Thinking
+from .growths import Growth, Growths, Word
+from .landmarks import Sent, common
+from .template import Message, Template
+
+__all__ = ["Rerender", "letter_of"]
+
+_NO_RESULTS = "the template prints no results"
+
+
+class Rerender:
+    """Re-renders growing conversations through one template."""
+
+    def __init__(
+        self,
+        template: Template,
+        tools: Sequence[dict[str, Any]],
+        form: CallForm | None,
+        thinking: Thinking | None,
+        *,
+        has_system: bool,
+    ) -> None:
+        self._template = template
+        self._tools = tools
+        self._thinking = thinking
+        self._growths = Growths(form, thinking, has_system=has_system)
+        self._texts: dict[str, str] = {}
+
+    def boundaries(self) -> tuple[Boundary, ...]:
+        """Return what a re-render does at every boundary."""
+        grow = self._growths
+        return (
+            self._tried(BoundaryName.GENERATION_PROMPT, grow.answered(), self._opened),
+            self._tried(BoundaryName.RESULT, grow.result(), self._broken),
+            self._second_result(),
+            self._tried(BoundaryName.USER, grow.user(), self._broken),
+            self._tried(BoundaryName.NOTE, grow.note(), self._broken),
+            self._tried(BoundaryName.TRUNCATED, grow.truncated(), self._broken),
+        )
+
+    def closing(self) -> bool:
+        """Say whether the bytes that end a reply change once something follows."""
+        for growth in (*self._growths.result(), *self._growths.user()):
+            try:
+                if self._broken(growth, with_closer=True) is not None:
+                    return True
+            except TemplateFailed:
+                continue
+        return False
+
+    def keeps_thought(self, name: BoundaryName) -> bool:
+        """Say whether all that the model thought is still there after a result or a user turn."""
+        for growth in self._growths.result() if name is BoundaryName.RESULT else self._growths.user():
+            try:
+                text = self._render([*growth.history, growth.reply, *growth.new])
+            except TemplateFailed:
+                return False
+            if text.count(Word.THOUGHT) < growth.n_thoughts:
+                return False
+        return True
+
+    def is_broken(self, name: BoundaryName) -> bool:
+        """Say whether a result or a user turn breaks the prefix."""
+        growths = self._growths.result() if name is BoundaryName.RESULT else self._growths.user()
+        return self._tried(name, growths, self._broken).broken is not None
+
+    def _tried(
+        self, name: BoundaryName, growths: Iterator[Growth], broken: Callable[[Growth], Break | None]
+    ) -> Boundary:
+        """Return the earliest break among the variants of a boundary."""
+        found: list[Break | None] = []
+        reason = ""
+        for growth in growths:
+            try:
+                found.append(broken(growth))
+            except TemplateFailed as error:
+                reason = reason or str(error.values["reason"])
+        if not found:
+            return Boundary(name, False, reason=reason or _NO_RESULTS)
+        return Boundary(name, True, reason=reason, broken=_earliest(found))
+
+    def _second_result(self) -> Boundary:
+        name, form = BoundaryName.SECOND_RESULT, self._growths.form
+        if form is None:
+            return Boundary(name, False, reason=_NO_RESULTS)
+        if not form.is_parallel:
+            return Boundary(name, False, reason="the template prints one call a reply")
+        found = []
+        for before, second in self._growths.second_result():
+            try:
+                sent = self._render(before, generation_prompt=False)
+                rendered = self._render([*before, second])
+            except TemplateFailed as error:
+                return Boundary(name, False, reason=str(error.values["reason"]))
+            found.append(self._sent(sent, sent, before, Growth(before, {})).left_by(rendered))
+        return Boundary(name, True, broken=_earliest(found))
+
+    def _opened(self, growth: Growth) -> Break | None:
+        """Return where a reply in history leaves the prompt it was sampled after."""
+        prompt = self._render(growth.history)
+        rendered = self._render([*growth.history, growth.reply], generation_prompt=False)
+        return self._sent(prompt, prompt, growth.history, growth).left_by(rendered)
+
+    def _broken(self, growth: Growth, *, with_closer: bool = False) -> Break | None:
+        prompt = self._render(growth.history)
+        alone = self._render([*growth.history, growth.reply], generation_prompt=False)
+        thought, answer = self._sampled(prompt, alone, growth)
+        sent = self._sent(prompt + thought + ("" if growth.is_cut else answer), prompt, growth.history, growth, thought)
+        if not with_closer:
+            sent = sent.without_closer()
+        return sent.left_by(self._render([*growth.history, growth.reply, *growth.new]))
+
+    def _sent(self, text: str, prompt: str, history: Sequence[Message], growth: Growth, thought: str = "") -> Sent:
+        at = next(index for index in range(len(history) - 1, -1, -1) if history[index]["role"] == "user")
+        return Sent(
+            text=text,
+            growth=growth,
+            thinking=self._thinking,
+            cut=self._growths.form.cut if self._growths.form is not None else None,
+            thought=thought,
+            tools=common(self._render(history), self._render(history, has_tools=False)),
+            first=(
+                self._length(history[: at + 1], text, generation_prompt=False),
+                self._length(history[: at + 1], text),
+            ),
+            last=(self._length(history, prompt, generation_prompt=False), len(prompt)),
+        )
+
+    def _length(self, messages: Sequence[Message], text: str, *, generation_prompt: bool = True) -> int:
+        """Return how much of `text` these messages are."""
+        try:
+            return common(self._render(messages, generation_prompt=generation_prompt), text)
+        except TemplateFailed:
+            return 0
+
+    def _sampled(self, prompt: str, alone: str, growth: Growth) -> tuple[str, str]:
+        """Return what the model thought and what it said, in the template's own bytes where it prints them."""
+        own = self._own(prompt, alone, growth)
+        reasoning, thinking = growth.reasoning, self._thinking
+        if not reasoning or thinking is None:
+            return "", own
+        opener = "" if thinking.is_prompted else thinking.opener
+        before, found, after = own.partition(reasoning)
+        if not found:
+            return opener + reasoning + ("" if growth.is_cut else thinking.closer), own
+        thought = before if alone.startswith(prompt) else opener
+        answer = after.removeprefix(thinking.closer)
+        closer = "" if growth.is_cut else after[: len(after) - len(answer)]
+        return thought + reasoning + closer, answer
+
+    def _own(self, prompt: str, alone: str, growth: Growth) -> str:
+        """Return the reply's part of its render, which need not begin with the prompt."""
+        if alone.startswith(prompt):
+            return alone[len(prompt) :]
+        opener, thinking = prompt[self._length(growth.history, prompt, generation_prompt=False) :], self._thinking
+        marks = [] if thinking is None else [thinking.opener.strip(), thinking.closer.strip()]
+        for mark in filter(None, marks):
+            opener = opener.partition(mark)[0]
+        if not opener or opener not in alone:
+            return alone[common(prompt, alone) :]
+        own = alone.rpartition(opener)[2]
+        return own if thinking is None else own.removeprefix(thinking.closer.strip()).lstrip("\n")
+
+    def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True, has_tools: bool = True) -> str:
+        key = repr((messages, generation_prompt, has_tools))
+        if key not in self._texts:
+            tools = self._tools if has_tools else ()
+            self._texts[key] = self._template.render(messages, tools=tools, generation_prompt=generation_prompt)
+        return self._texts[key]
+
+
+def letter_of(boundaries: Sequence[Boundary], *, is_closed_otherwise: bool) -> str:
+    """Return the class of a template, from what a re-render breaks first."""
+    found = {boundary.name: boundary.broken for boundary in boundaries}
+    result, user = found[BoundaryName.RESULT], found[BoundaryName.USER]
+    whats = [broken.what if broken is not None else "" for broken in (result, user)]
+    if "system" in whats or "tools" in whats:
+        return "D"
+    if whats[0] not in ("", "closer"):
+        return "C"
+    if whats[1] not in ("", "closer"):
+        return "B"
+    return "E" if is_closed_otherwise or "closer" in whats else "A"
+
+
+def _earliest(found: Sequence[Break | None]) -> Break | None:
+    """Return the break that comes first in any conversation."""
+    order = list(Landmark)
+    return min(
+        filter(None, found), key=lambda one: (order.index(one.anchor.landmark), one.anchor.n_bytes), default=None
+    )

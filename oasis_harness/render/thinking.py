@@ -1,0 +1,126 @@
+"""How a template treats reasoning: where it reads it, how it prints it, and the switch that makes it keep it.
+
+Found by rendering a reply whose reasoning is one unique word under each key that clients use. A switch is found by
+trying every variable the template reads and nobody set.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jinja2
+import jinja2.meta
+from jinja2 import nodes
+
+from oasis_harness.errors import TemplateFailed
+
+from .certificate import Kept, Switch, Thinking
+from .parse import THINK_MARKS
+from .template import Message, Template
+
+__all__ = ["certify_thinking", "switch_candidates"]
+
+_THOUGHT, _SAID = "oasisTHOUGHT6f0b", "oasisSAID9d02"
+_FIELDS = ("reasoning_content", "reasoning", "thinking")
+_KNOWN = frozenset(
+    {
+        *("messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "unk_token"),
+        *("pad_token", "raise_exception", "strftime_now", "namespace", "range", "dict", "enable_thinking"),
+    }
+)
+"""What every template may read, and the one switch that turns reasoning off altogether."""
+_ASKING = frozenset({"defined", "undefined", "none", "default", "d"})
+_VALUES: tuple[bool | str, ...] = (True, False, "all")
+
+
+def certify_thinking(template: Template, generation_prompt: str, calling: Sequence[Message]) -> Thinking | None:
+    """Return how `template` treats reasoning, `kept` still to be judged; None where it knows none.
+
+    `calling` is a conversation that ends with a call, for templates that print reasoning beside calls only.
+    """
+    opened = generation_prompt.rstrip()
+    is_prompted = any(opened.endswith(opener) for opener, _ in THINK_MARKS)
+    is_skipped = any(opened.endswith(closer) for _, closer in THINK_MARKS)
+    known = [pair for pair in THINK_MARKS if pair[1] in template.source]
+    switched = (template.under({switch.name: switch.value}) for switch in switch_candidates(template))
+    for tried in itertools.chain([template], switched if known else ()):  # some read it under their switch only
+        for field, history in itertools.product(_FIELDS, ([_user(), _said()], calling)):
+            marks = _marks(tried, history, field) if history else None
+            if marks is not None:
+                marks = _of_prompt(opened) if not all(map(str.strip, marks)) else marks
+                return Thinking(field, *marks, is_prompted, is_skipped, Kept.NEVER, None)
+    if not known:
+        return None
+    opener, closer = known[0]
+    return Thinking("content", f"{opener}\n", f"\n{closer}\n\n", is_prompted, is_skipped, Kept.NEVER, None)
+
+
+def switch_candidates(template: Template) -> Iterator[Switch]:
+    """Yield the settings of the variables that the template reads and nobody set."""
+    environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"])
+    source = template.source.replace("generation %}", "filter upper %}").replace("endgeneration", "endfilter")
+    try:
+        tree = environment.parse(source)
+        read = jinja2.meta.find_undeclared_variables(tree)
+    except jinja2.TemplateError:
+        return
+    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} - _defaulted(tree)
+    for name in sorted(read - own - _KNOWN - set(template.variables) - set(template.arguments)):
+        if not name.endswith("_token"):
+            yield from (Switch(name, value) for value in _VALUES)
+
+
+def _defaulted(tree: nodes.Template) -> set[str]:
+    """Return the variables that are asked whether somebody set them; what else a branch sets is the template's own."""
+    asked = [node.node for node in tree.find_all((nodes.Test, nodes.Filter)) if node.name in _ASKING]
+    return {node.name for node in asked if isinstance(node, nodes.Name)}
+
+
+def _marks(template: Template, history: Sequence[Message], field: str) -> tuple[str, str] | None:
+    """Return what stands around a thought, or None where the template does not print it."""
+    try:
+        text = template.render([*history[:-1], {**history[-1], field: _THOUGHT}])
+        silent = template.render(history)
+        prompt = template.render(history[:-1], generation_prompt=True)
+    except TemplateFailed:
+        return None
+    before, found, after = text.partition(_THOUGHT)
+    if not found:
+        return None
+    return _opener(before, prompt), _closer(after, silent.removeprefix(prompt))
+
+
+def _opener(before: str, prompt: str) -> str:
+    """Return the last known opener in `before` and what follows it, else all since the prompt, or the last line."""
+    at = max(before.rfind(opener, len(before) - 40) for opener, _ in THINK_MARKS)
+    if at < 0:
+        at = len(prompt) if before.startswith(prompt) else before.rstrip("\n").rfind("\n") + 1
+    return before[at:]
+
+
+def _closer(after: str, silent: str) -> str:
+    """Return what follows a thought up to what the same reply says `silent`, else up to its words, or a known mark."""
+    if after.endswith(silent) and after != silent:
+        return after[: len(after) - len(silent)]
+    if _SAID in after:
+        return after.partition(_SAID)[0]
+    ends = [after.find(closer) + len(closer) for _, closer in THINK_MARKS if closer in after]
+    end = min(ends, default=0)
+    return after[: end + len(after[end:]) - len(after[end:].lstrip("\n"))]
+
+
+def _of_prompt(opened: str) -> tuple[str, str]:
+    """Return the marks whose opener ends the generation prompt, or else the commonest."""
+    for opener, closer in THINK_MARKS:
+        if opened.endswith((opener, closer)):
+            return f"{opener}\n", f"\n{closer}\n\n"
+    opener, closer = THINK_MARKS[0]
+    return f"{opener}\n", f"\n{closer}\n\n"
+
+
+def _user() -> Message:
+    return {"role": "user", "content": "dummy"}
+
+
+def _said() -> dict[str, Any]:
+    return {"role": "assistant", "content": _SAID}

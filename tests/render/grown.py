@@ -1,0 +1,203 @@
+"""Conversations that grow by one step, rendered twice over as a plain client would: what was sent, and what comes next.
+
+Nothing here knows how certificates are found. Every text begins with a word of its own, so that no two are alike where
+one takes the place of the other.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from oasis_harness.render import Message
+from oasis_harness.render.certificate import BoundaryName, Landmark
+
+from .families import Family, Thought
+from .talk import dialect, sampled, tool
+from .truth import TRUTH
+
+TOOLS = [tool("read_file"), tool("shell")]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The shape of a conversation, and what its texts end in."""
+
+    past: Sequence[int]
+    """How many rounds of calls each earlier turn had."""
+    n_rounds: int
+    """How many the present one has behind it."""
+    n_calls: Sequence[int]
+    """How many calls the rounds make, in a cycle."""
+    ends: Sequence[str]
+
+
+ends = st.lists(st.text("abé<{", max_size=3), min_size=1, max_size=5)
+plans = st.builds(
+    Plan,
+    st.lists(st.integers(0, 2), max_size=2),
+    st.integers(0, 2),
+    st.lists(st.integers(1, 2), min_size=1, max_size=3),
+    ends,
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was sent and sampled, what a plain client sends next, and where things stand in the first."""
+
+    sent: str
+    rendered: str
+    places: Mapping[Landmark, Callable[[], int]]
+
+    def broken(self) -> int | None:
+        """Return the first byte of `sent` that is not what comes next, or None."""
+        sent, rendered = self.sent.encode(), self.rendered.encode()
+        if rendered.startswith(sent):
+            return None
+        pairs = itertools.zip_longest(sent, rendered)
+        return next(at for at, (one, other) in enumerate(pairs) if one != other)
+
+
+class Grown:
+    """One conversation: every reply of it thinks, or none does; every call has words beside it, or none has."""
+
+    def __init__(self, family: Family, plan: Plan, *, thinks: bool, speaks: bool) -> None:
+        self.family, self.plan, self.thinks, self.speaks = family, plan, thinks, speaks
+        self.truth = TRUTH[repr(family)]
+        self._template = dialect(family).template
+        self._numbers = itertools.count()
+        self._n_rounds = itertools.count()
+        self.history: list[Message] = []
+        if family.has_system:
+            self.history.append(_message("system", self._word("S")))
+        for n_rounds in [*plan.past, plan.n_rounds]:
+            if self.history and self.history[-1]["role"] in ("user", "tool"):
+                self.history.append(self._reply())
+            self.history.append(_message("user", self._word("U")))
+            for _ in range(n_rounds if self.truth.native is not None else 0):
+                self.history += self._round()
+
+    def step(self, name: BoundaryName) -> Iterator[Step]:
+        """Yield what happens at the boundary."""
+        if name is BoundaryName.GENERATION_PROMPT:
+            prompt, reply = self._render(self.history), self._reply()
+            yield self._step(prompt, prompt, [*self.history, reply], generation_prompt=False)
+        elif name is BoundaryName.SECOND_RESULT:
+            reply, first, second = self._round(n_calls=2)
+            sent = self._render([*self.history, reply, first], generation_prompt=False)
+            step = self._step(sent, sent, [*self.history, reply, first, second])
+            yield replace(step, places={**step.places, Landmark.RESULT: lambda: _end(sent, first)})
+        elif name in (BoundaryName.RESULT, BoundaryName.NOTE):
+            reply, *results = self._round()
+            note = [_message("user", self._word("N"))] if name is BoundaryName.NOTE else []
+            yield self._sampled(reply, [*results, *note])
+        else:
+            yield self._sampled(self._reply(), [_message("user", self._word("V"))])
+            if name is BoundaryName.TRUNCATED and self.thinks:
+                yield self._cut_in_thought()
+
+    def _sampled(self, reply: Message, new: Sequence[Message]) -> Step:
+        prompt = self._render(self.history)
+        said = sampled(self.family, self._render, self.history, reply)
+        return self._step(prompt + said, prompt, [*self.history, reply, *new])
+
+    def _cut_in_thought(self) -> Step:
+        thought, reasoning = self._thought(), self._word("R")
+        opened = "" if thought.is_prompted else thought.opener
+        reply = _message("assistant", thought.opener + reasoning if thought.field == "content" else "")
+        if thought.field != "content":
+            reply[thought.field] = reasoning
+        prompt = self._render(self.history)
+        new = [reply, _message("user", self._word("V"))]
+        return self._step(prompt + opened + reasoning, prompt, [*self.history, *new])
+
+    def _step(self, sent: str, prompt: str, after: Sequence[Message], *, generation_prompt: bool = True) -> Step:
+        rendered = self._render(after, generation_prompt=generation_prompt)
+        turn = max(index for index, message in enumerate(self.history) if message["role"] == "user")
+        results = [message for message in self.history[turn:] if message["role"] == "tool"]
+        mark = self.family.syntax.closer if self.family.syntax is not None else ""
+        places: dict[Landmark, Callable[[], int]] = {
+            Landmark.START: lambda: 0,
+            Landmark.SYSTEM: lambda: sent.index(self.history[0]["content"]),
+            Landmark.TOOLS: lambda: _common(self._render(self.history), self._render(self.history, has_tools=False)),
+            Landmark.USER: lambda: _end(sent, self.history[turn]),
+            Landmark.FIRST_REPLY: lambda: len(self._render(self.history[: turn + 1])),
+            Landmark.LAST_REPLY: lambda: len(prompt),
+            Landmark.FIRST_CALL: lambda: _end(sent, {"content": self._words_of_calls[0]}),
+            Landmark.LAST_CALL: lambda: sent.rindex(mark) + len(mark),
+            Landmark.LAST_END: lambda: len(sent),
+        }
+        if results:
+            places[Landmark.RESULT] = lambda: _end(sent, results[-1])
+        return Step(sent, rendered, places)
+
+    def _round(self, n_calls: int = 0) -> list[Message]:
+        """Return a reply that makes calls, and their results."""
+        cycle = self.plan.n_calls[next(self._n_rounds) % len(self.plan.n_calls)]
+        n_calls = n_calls or min(cycle, self.family.n_calls)
+        reply = self._reply()
+        self._words_of_calls: list[str] = []
+        ids = [f"id{next(self._numbers):07d}" for _ in range(n_calls)]
+        if self.family.has_calls:
+            thought = reply["content"].removesuffix(self._said) if self._is_inline() else ""
+            reply["content"] = thought + (self._said if self.speaks else "")
+            reply["tool_calls"] = [self._call(call_id) for call_id in ids]
+        return [reply, *({**_message("tool", self._word("D")), "tool_call_id": one, "name": "shell"} for one in ids)]
+
+    def _call(self, call_id: str) -> Message:
+        given: Any = {"path": self._word("P"), "n": 3, "text": self._word("T")}
+        self._words_of_calls.append(given["text"])
+        given = json.dumps(given) if self.family.takes_text else given
+        return {"id": call_id, "type": "function", "function": {"name": "shell", "arguments": given}}
+
+    def _reply(self) -> Message:
+        self._said = self._word("A")
+        reply = _message("assistant", self._said)
+        if not self.thinks:
+            return reply
+        thought, reasoning = self._thought(), self._word("R")
+        if thought.field == "content":
+            return _message("assistant", thought.opener + reasoning + thought.closer + self._said)
+        return {**reply, thought.field: reasoning}
+
+    def _is_inline(self) -> bool:
+        return self.thinks and self._thought().field == "content"
+
+    def _thought(self) -> Thought:
+        assert self.family.thought is not None, "only a thinker thinks"
+        return self.family.thought
+
+    def _word(self, letter: str) -> str:
+        number = next(self._numbers)
+        return f"{letter}{number:03d}{self.plan.ends[number % len(self.plan.ends)]}"
+
+    def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True, has_tools: bool = True) -> str:
+        tools = TOOLS if has_tools and self.truth.has_tools else []
+        return self._template.render(messages, tools=tools, generation_prompt=generation_prompt)
+
+
+def variants(family: Family, plan: Plan) -> Iterator[Grown]:
+    """Yield the conversations of that shape: with and without thoughts, with and without words beside calls."""
+    thinking = TRUTH[repr(family)].thinking
+    may_think = (
+        [False] if thinking is None or thinking.is_skipped else [True] if thinking.is_prompted else [True, False]
+    )
+    for thinks, speaks in itertools.product(may_think, [False, True] if family.has_text_calls else [False]):
+        yield Grown(family, plan, thinks=thinks, speaks=speaks)
+
+
+def _common(one: str, other: str) -> int:
+    pairs = itertools.zip_longest(one, other)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), len(one))
+
+
+def _end(text: str, message: Message) -> int:
+    return text.rindex(message["content"]) + len(message["content"])
+
+
+def _message(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}

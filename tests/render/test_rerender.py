@@ -1,0 +1,72 @@
+"""Where a re-render breaks: what a certificate says of every conversation, against plain renders of random ones."""
+
+import pytest
+from hypothesis import given, settings
+
+from oasis_harness.render.certificate import Anchor, BoundaryName, Landmark
+
+from .families import EXTENDING, KEPT, REWRITING, Family
+from .grown import Grown, Plan, Step, plans, variants
+from .talk import dialect
+
+FAMILIES = EXTENDING + KEPT + REWRITING
+BY_NAME = {repr(family): family for family in FAMILIES}
+PLAN = Plan([1], 1, [1], ["a"])
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=repr)
+
+
+def predicted(anchor: Anchor, step: Step) -> int | None:
+    """Return the byte an anchor names in this conversation, or None where it has no such landmark."""
+    if anchor.landmark not in step.places:
+        return None
+    return len(step.sent[: step.places[anchor.landmark]()].encode()) + anchor.n_bytes
+
+
+def steps(family: Family, plan: Plan, name: BoundaryName) -> list[Step]:
+    return [step for grown in variants(family, plan) for step in grown.step(name)]
+
+
+def breaks(family: Family, plan: Plan, name: BoundaryName) -> list[tuple[int | None, int | None]]:
+    """Return (where a re-render really breaks, where the certificate says it may at the earliest) of every variant."""
+    boundary = dialect(family).certificate.boundary(name)
+    broken = boundary.broken
+    assert broken is not None
+    return [(step.broken(), predicted(broken.anchor, step)) for step in steps(family, plan, name)]
+
+
+@pytest.mark.slow
+@every_family
+@settings(max_examples=25)
+@given(plan=plans)
+def test_no_conversation_breaks_where_the_certificate_says_that_it_holds(family: Family, plan: Plan) -> None:
+    certificate = dialect(family).certificate
+    for boundary in certificate.boundaries:
+        if boundary.is_evaluated and boundary.broken is None:
+            assert [step.broken() for step in steps(family, plan, boundary.name) if step.broken() is not None] == []
+
+
+@pytest.mark.slow
+@every_family
+@settings(max_examples=25)
+@given(plan=plans)
+def test_a_conversation_breaks_where_the_certificate_says_and_never_before(family: Family, plan: Plan) -> None:
+    """Some variant of every conversation breaks exactly there; without the landmark, none breaks."""
+    for boundary in dialect(family).certificate.boundaries:
+        if boundary.broken is not None:
+            found = breaks(family, plan, boundary.name)
+            assert all(at is None or (says is not None and says <= at) for at, says in found), boundary
+            assert any(at == says for at, says in found), boundary
+
+
+def test_the_comparison_can_fail() -> None:
+    """An anchor that is one byte off is seen."""
+    step = next(Grown(BY_NAME["keeping"], PLAN, thinks=True, speaks=True).step(BoundaryName.USER))
+    assert step.broken() == predicted(Anchor(Landmark.FIRST_REPLY, -8), step)
+    assert step.broken() != predicted(Anchor(Landmark.FIRST_REPLY, -7), step)
+
+
+@every_family
+def test_what_cannot_be_tried_is_not_tried(family: Family) -> None:
+    """A template that refuses such a conversation says so; where it takes it, something is said of it."""
+    for boundary in dialect(family).certificate.boundaries:
+        assert boundary.is_evaluated or boundary.reason
