@@ -13,6 +13,7 @@ from .loop import (
     Reason,
 )
 from .session import Session
+from .thoughts import Thoughts
 from .turn import Turn, Usage
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Finished",
     "Reason",
     "Session",
+    "Thoughts",
     "Turn",
     "Usage",
     "required_then_none",

@@ -12,6 +12,7 @@ from oasis_harness.conversation import (
     Node,
     Note,
     Reply,
+    ThoughtsDropped,
     ToolResult,
     ToolResults,
     ToolsAdded,
@@ -22,6 +23,9 @@ from oasis_harness.engine import ModelCard, Outcome, Sampling, ToolChoice
 from oasis_harness.errors import OutOfOrder, PromptTooLong
 from oasis_harness.registry import Tool, Tools
 from oasis_harness.render import Dialect, Parsed, Renderer, ToolCall
+from oasis_harness.tokens import N_NEAR, Seam, SeamCount
+
+from .thoughts import Thoughts, without_thoughts
 
 __all__ = ["Recorder"]
 
@@ -37,6 +41,7 @@ class Recorder:
         tools: dict[str, Tool],
         *,
         schemas: tuple[bytes, ...] | None = None,
+        thoughts: Thoughts = Thoughts.RETAIN,
     ) -> None:
         self.conversation = conversation
         self.dialect = dialect
@@ -44,8 +49,10 @@ class Recorder:
         """What runs when a tool is called, by name."""
         self.schemas = schemas if schemas is not None else _shown_tools(conversation)
         """The schemas the model was shown, and may call."""
+        self.thoughts = thoughts
         self._renderer = Renderer(dialect)
         self._card = card
+        self._counted: tuple[Node | None, SeamCount] = None, SeamCount()
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -57,7 +64,18 @@ class Recorder:
     def is_waiting(self) -> bool:
         """Whether something was sent that has no reply."""
         node = last_sent(self.conversation.tip)
-        return bool(node.sent) and not isinstance(node.event, Reply)
+        return bool(node.sent) and not isinstance(node.event, Reply | ThoughtsDropped)
+
+    @property
+    def seams(self) -> SeamCount:
+        """The seams of the conversation, replies included. O(events since it was asked last)."""
+        counted, seams = self._counted
+        node: Node | None = self.conversation.tip
+        while node is not None and node is not counted:
+            seams += self._card.tokenizer.count_seam(_ids_before(node), node.ids)
+            node = node.parent
+        self._counted = self.conversation.tip, seams
+        return seams
 
     def user(self, text: str) -> None:
         """Append a user turn.
@@ -73,6 +91,8 @@ class Recorder:
                 remedy="Give them with results(); a call you will not run has the result that says so.",
             )
         self._give_up_waiting()
+        if self.thoughts is Thoughts.EPOCH and self.dialect.drops_thoughts:
+            self.drop_thoughts()
         self._append(User(self._text(text)))
 
     def results(self, results: Mapping[str, str | ToolResult]) -> None:
@@ -91,6 +111,17 @@ class Recorder:
                 remedy="Give one result for every call, all at once.",
             )
         self._append(ToolResults(tuple(self._result(call, results[call.id]) for call in calls)))
+
+    def drop_thoughts(self) -> None:
+        """Open an epoch without what the model thought, if it thought anything since the last one was opened."""
+        tip, tokenizer = self.conversation.tip, self._card.tokenizer
+        trimmed = without_thoughts(self.conversation, self.dialect, tokenizer)
+        if trimmed.n_kept is None:
+            return
+        event = ThoughtsDropped(
+            self.conversation.epoch, tip.digest, min(trimmed.n_kept, tip.n_promised), trimmed.n_dropped
+        )
+        self.conversation.append(event, tokenizer.decode(trimmed.ids), tuple(trimmed.ids), seam=Seam.START)
 
     def note(self, text: str) -> None:
         """Append a word of the harness; the next turn carries it."""
@@ -125,7 +156,9 @@ class Recorder:
     def fork(self, at: Node | None) -> "Recorder":
         """Return a recorder of a fork of the conversation."""
         shown = self.schemas if at is None else None  # an older tip may have been shown fewer
-        return Recorder(self.conversation.fork(at), self.dialect, self._card, self.tools, schemas=shown)
+        return Recorder(
+            self.conversation.fork(at), self.dialect, self._card, self.tools, schemas=shown, thoughts=self.thoughts
+        )
 
     def _append(self, event: Event) -> None:
         tip, tokenizer = self.conversation.tip, self._card.tokenizer
@@ -165,6 +198,16 @@ def _shown_tools(conversation: Conversation) -> tuple[bytes, ...]:
         if isinstance(node.event, Head | ToolsAdded):
             shown += node.event.tools
     return tuple(shown)
+
+
+def _ids_before(node: Node) -> tuple[int, ...]:
+    """Return the last ids of the epoch before `node`, enough of them to count its seam."""
+    ids: tuple[int, ...] = ()
+    before = node.parent
+    while before is not None and before.epoch == node.epoch and len(ids) < N_NEAR:
+        ids = before.ids[-N_NEAR:] + ids
+        before = before.parent
+    return ids
 
 
 def _name(schema: bytes) -> str:

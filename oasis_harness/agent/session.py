@@ -29,11 +29,13 @@ from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step
 from oasis_harness.errors import BrokenChain, OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools
 from oasis_harness.render import Dialect, ToolCall
+from oasis_harness.tokens import SeamCount
 
 from .driving import driven, driven_choice
 from .opening import dialect_of, new_file, registry_of
 from .recorder import Recorder
-from .turn import Turn, Usage
+from .thoughts import Thoughts
+from .turn import Turn
 
 __all__ = ["Session"]
 
@@ -50,6 +52,7 @@ class Session:
         policy: What to do about a reuse deficit: `warn` or `raise`.
         arguments: Switches of the chat template, such as `enable_thinking`.
         date: What a template that asks for the date is told, for the whole conversation; today if not given.
+        thoughts: What becomes of what the model thought, where its template would drop it: `retain` or `epoch`.
         sampling: Defaults for every turn. The tool choice `auto` becomes a driven one where the model never opens a
             call by itself (see `opens_calls`).
     """
@@ -65,6 +68,7 @@ class Session:
         policy: Policy | str = Policy.WARN,
         arguments: Mapping[str, object] | None = None,
         date: datetime.date | None = None,
+        thoughts: Thoughts | str = Thoughts.RETAIN,
         sampling: Sampling | None = None,
     ) -> None:
         dialect = dialect_of(engine, arguments or {}, date or datetime.date.today())
@@ -78,7 +82,8 @@ class Session:
         )
         file = new_file(path) if path is not None else None
         conversation = Conversation(head, sink=file.append if file else None)
-        self._begin(engine, Recorder(conversation, dialect, engine.card, registry), policy, sampling, file)
+        recorder = Recorder(conversation, dialect, engine.card, registry, thoughts=Thoughts(thoughts))
+        self._begin(engine, recorder, policy, sampling, file)
 
     @classmethod
     def load(
@@ -89,6 +94,7 @@ class Session:
         tools: Tools | None = None,
         skills: Skills | None = None,
         policy: Policy | str = Policy.WARN,
+        thoughts: Thoughts | str = Thoughts.RETAIN,
         sampling: Sampling | None = None,
     ) -> Self:
         """Continue the conversation in `path`, byte for byte and id for id; new events are written there.
@@ -115,7 +121,8 @@ class Session:
             file.close()
             raise
         session = cls.__new__(cls)
-        recorder = Recorder(conversation, dialect, engine.card, registry_of(tools, skills))
+        registry = registry_of(tools, skills)
+        recorder = Recorder(conversation, dialect, engine.card, registry, thoughts=Thoughts(thoughts))
         session._begin(engine, recorder, policy, sampling, file)
         return session
 
@@ -182,6 +189,11 @@ class Session:
     def is_waiting(self) -> bool:
         """Whether something was sent that has no reply: the process was killed, or the engine failed."""
         return self._recorder.is_waiting
+
+    @property
+    def seams(self) -> SeamCount:
+        """How the ids of events and replies met those before them. O(events since it was asked last)."""
+        return self._recorder.seams
 
     def send(self, text: str, *, tool_choice: ToolChoice | str | None = None) -> Turn:
         """Append a user turn and return the model's answer.
@@ -308,17 +320,7 @@ class Session:
             raise
         self._was_asked = True
         reuse = measure(expected, outcome, is_first_call=is_first_call)
-        turn = Turn(
-            index=len(self.turns) + 1,
-            text=parsed.text,
-            reasoning=parsed.reasoning,
-            calls=parsed.calls,
-            usage=Usage(outcome.n_presented, len(outcome.ids)),
-            reuse=reuse,
-            finish=outcome.finish,
-            timing=outcome.timing,
-        )
-        self.turns.append(turn)
+        self.turns.append(Turn.of(len(self.turns) + 1, parsed, outcome, reuse))
         check(reuse, self.policy)
 
     def _idle_recorder(self) -> Recorder:

@@ -1,9 +1,10 @@
 """One turn as its caller sees it."""
 
 from dataclasses import dataclass
+from typing import Self
 
-from oasis_harness.engine import Finish, Reuse, Timing
-from oasis_harness.render import ToolCall
+from oasis_harness.engine import Finish, Outcome, Reuse, Timing
+from oasis_harness.render import Parsed, ToolCall
 
 __all__ = ["Turn", "Usage"]
 
@@ -29,3 +30,17 @@ class Turn:
     reuse: Reuse
     finish: Finish
     timing: Timing
+
+    @classmethod
+    def of(cls, index: int, parsed: Parsed, outcome: Outcome, reuse: Reuse) -> Self:
+        """Return the turn whose reply ended in `outcome`."""
+        return cls(
+            index=index,
+            text=parsed.text,
+            reasoning=parsed.reasoning,
+            calls=parsed.calls,
+            usage=Usage(outcome.n_presented, len(outcome.ids)),
+            reuse=reuse,
+            finish=outcome.finish,
+            timing=outcome.timing,
+        )

@@ -20,7 +20,7 @@ from oasis_harness.errors import (
     PromptTooLong,
     ReuseDeficit,
 )
-from oasis_harness.tokens import Tokenizer, byte_tokenizer
+from oasis_harness.tokens import SeamCount, Tokenizer, byte_tokenizer
 
 CALL = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
 
@@ -404,3 +404,47 @@ def test_outcomes_are_not_leaked_to_the_stream() -> None:
     steps = list(session.stream("x"))
     assert not any(isinstance(step, Outcome) for step in steps)
     assert steps[-1] is session.turns[-1]
+
+
+# Seams
+
+
+def joining(*replies: str) -> ScriptedEngine:
+    """An engine whose tokenizer makes one id of two line ends, as Qwen's does."""
+    plain = byte_tokenizer(["<|im_start|>", "<|im_end|>"])
+    pieces = [*plain.pieces, b"\n\n"]
+
+    def encode(text: str) -> list[int]:
+        parts = text.encode().split(b"\n\n")
+        return [token for part in parts for token in (*part, len(plain.pieces))][:-1]
+
+    tokenizer = Tokenizer(pieces, plain.specials, encode, digest="sha256:joining")
+    return ScriptedEngine(replies, card=replace(ScriptedEngine([]).card, tokenizer=tokenizer))
+
+
+def test_the_seams_of_a_conversation_are_counted() -> None:
+    """A reply that begins with a line end meets the one before it; one that begins with a word does not."""
+    session = Session(joining("word", "\nword", "", "\n\nword"), tools=adding_tools())
+    counts = []
+    for text in "abcd":
+        session.send(text)
+        counts.append(session.seams)
+    assert counts == [SeamCount(0, 1), SeamCount(1, 2, 1), SeamCount(2, 2, 1), SeamCount(3, 3, 2)]
+    session.note("by the way")
+    assert session.seams == counts[-1]
+
+
+def test_seams_are_counted_alike_late_loaded_and_forked(tmp_path: Path) -> None:
+    """Asked once or at every turn; a fork counts what it shares and goes on by itself."""
+    replies = ["word", "\nword", "\n"]
+    with Session(joining(*replies), path=tmp_path / "c.jsonl") as session:
+        for text in "abc":
+            session.send(text)
+        at = next(node for node in session.conversation.nodes() if isinstance(node.event, Reply))
+        assert session.fork(at).seams == SeamCount(plain=1)
+        assert session.fork().seams == session.seams
+    with Session.load(tmp_path / "c.jsonl", joining("x")) as loaded:
+        assert loaded.seams == session.seams
+        branch = loaded.fork()
+        branch.send("d")
+        assert branch.seams != loaded.seams == session.seams

@@ -1,0 +1,116 @@
+"""What was thought stays, or goes with a new epoch; what a reply left open is closed by words that are recorded."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oasis_harness import Sampling, ScriptedEngine, Session
+from oasis_harness.agent import Thoughts
+from oasis_harness.conversation import ThoughtsDropped
+from oasis_harness.engine import ModelCard
+from oasis_harness.engine.scripted import scripted_card
+from oasis_harness.tokens import byte_tokenizer
+from tests.render.thinkers import THINKING
+
+PROMPTED = THINKING.replace(
+    "{{- '<|im_start|>assistant\\n' }}\n{%- if enable", "{{- '<|im_start|>assistant\\n<think>\\n' }}\n{%- if enable"
+)
+KEEPING = THINKING.replace("loop.index0 > last.user and", "(keep_thoughts or loop.index0 > last.user) and")
+MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
+
+
+def card(template: str) -> ModelCard:
+    tokenizer = byte_tokenizer(MARKS)
+    stops = frozenset({tokenizer.specials["<|im_end|>"]})
+    return replace(scripted_card(), tokenizer=tokenizer, chat_template=template, stop_ids=stops)
+
+
+def session(replies: list[str], template: str = THINKING, **options: object) -> Session:
+    return Session(ScriptedEngine(replies, card=card(template)), policy="raise", **options)  # type: ignore[arg-type]
+
+
+def prompt(talk: Session) -> str:
+    return talk.engine.card.tokenizer.decode(talk.conversation.ids.tolist()).decode()
+
+
+def test_thoughts_stay_if_nothing_else_is_said() -> None:
+    """The prompt only grows, though the template would drop them."""
+    talk = session(["<think>\nhm\n</think>\n\nHello", "<think>\nmh\n</think>\n\nBye"])
+    talk.send("Hi")
+    talk.send("Go")
+    assert talk.dialect.drops_thoughts
+    assert prompt(talk).count("<think>") == 2 and talk.turns[1].reuse.deficit == 0
+
+
+@pytest.mark.parametrize("template, opened, n_dropped", [(THINKING, "<think>\n", 21), (PROMPTED, "", 15)])
+def test_under_the_policy_epoch_they_go_at_the_next_user_turn(template: str, opened: str, n_dropped: int) -> None:
+    """With their marks, also one that the prompt opened; all else stays, token for token, and the reuse is exact."""
+    talk = session([f"{opened}hm\n</think>\n\nHello", f"{opened}mh\n</think>\n\nBye"], template, thoughts="epoch")
+    talk.send("Hi")
+    turn = talk.send("Go")
+    asked = talk.engine.card.tokenizer.decode(talk.engine.prompts[1].ids.tolist()).decode()  # type: ignore[attr-defined]
+    assert asked.startswith(
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nGo"
+    )
+    (event,) = [node.event for node in talk.conversation.nodes() if isinstance(node.event, ThoughtsDropped)]
+    assert turn.reuse.expected == turn.reuse.reused == event.n_kept and turn.reuse.deficit == 0
+    assert event.n_dropped == n_dropped  # the mark of the prompt is one token
+    assert talk.conversation.tip.epoch == 1
+
+
+def test_no_epoch_is_opened_where_nothing_was_thought() -> None:
+    talk = session(["Hello", "Bye"], thoughts=Thoughts.EPOCH)
+    talk.send("Hi")
+    talk.send("Go")
+    assert talk.conversation.tip.epoch == 0
+
+
+def test_a_switch_that_keeps_thoughts_is_set_and_makes_the_policy_needless() -> None:
+    """The template's own render then extends; the switch is part of the epoch, so a loaded session has it too."""
+    talk = session(["<think>\nhm\n</think>\n\nHello", "Bye"], KEEPING, thoughts="epoch")
+    talk.send("Hi")
+    talk.send("Go")
+    assert talk.dialect.switch is not None and talk.dialect.switch.name == "keep_thoughts"
+    assert talk.conversation.epoch.switches() == {"keep_thoughts": True}
+    assert talk.conversation.tip.epoch == 0 and prompt(talk).count("<think>") == 1
+
+
+def test_a_switch_that_its_user_sets_is_left_alone() -> None:
+    talk = session(["Hello"], KEEPING, arguments={"keep_thoughts": False})
+    assert talk.dialect.switch is None and talk.dialect.drops_thoughts
+
+
+def test_a_conversation_without_its_thoughts_is_continued_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    talk = session(["<think>\nhm\n</think>\n\nHello", "<think>\nmh\n</think>\n\nBye"], thoughts="epoch", path=path)
+    talk.send("Hi")
+    talk.send("Go")
+    talk.close()
+    again = Session.load(path, ScriptedEngine(["Fine"], card=card(THINKING)), thoughts="epoch")
+    assert again.conversation.tip == talk.conversation.tip
+    again.send("More")
+    assert "mh" not in prompt(again) and again.conversation.tip.epoch == 2
+
+
+@pytest.mark.parametrize(
+    "said, closing",
+    [
+        ("<think>\nhm", "\n</think>\n\n"),
+        ("<think>\nhm\n</think>\n\nLet me", ""),
+        ('<tool_call>\n{"name": "add", "argu', "</tool_call>"),
+        ("Let me see", ""),
+    ],
+)
+def test_what_a_cut_reply_left_open_is_closed_by_recorded_words(said: str, closing: str) -> None:
+    """They begin the delta of the next event, and its marks are the template's tokens, not typed text."""
+    talk = session([f"{said}…", "Bye"], sampling=Sampling(max_tokens=len(said)))
+    turn = talk.send("Hi")
+    if turn.calls:
+        talk.record_results({turn.calls[0].id: "cut off"})
+    else:
+        talk.send("Go")
+    sent = next(node for node in talk.conversation.nodes() if node.index == 3)
+    assert sent.sent.startswith(f"{closing}<|im_end|>".encode())
+    specials = talk.engine.card.tokenizer.specials
+    assert not closing or specials[closing.strip()] in sent.ids
