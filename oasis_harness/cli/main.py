@@ -4,6 +4,7 @@ Everything heavy is imported inside the command that needs it, so that `--help` 
 """
 
 import contextlib
+import datetime
 import io
 import os
 import sys
@@ -27,6 +28,10 @@ app = typer.Typer(
 )
 models = typer.Typer(help="List, fetch and find models.", no_args_is_help=True)
 app.add_typer(models, name="models")
+templates = typer.Typer(help="Look into chat templates.", no_args_is_help=True)
+app.add_typer(templates, name="template")
+prefixes = typer.Typer(help="Keep the bytes of prompts: compare, sign, explain, price.", no_args_is_help=True)
+app.add_typer(prefixes, name="prefix")
 
 _GONE, _ERROR, _INTERRUPTED = 1, 2, 130
 _EXIT_CODES = (
@@ -170,3 +175,128 @@ def path(model: Annotated[str, _MODEL_ARGUMENT] = embedded.DEFAULT_MODEL) -> Non
     if folder is None:
         raise ModelNotFound(f"{model} is not on this machine.", remedy=f"Fetch it with `oasis models pull {model}`.")
     print(folder)
+
+
+@templates.command(
+    "check",
+    epilog="Exit codes: 0 a full re-render keeps every prefix; 1 it loses one somewhere, and is driven append-only "
+    "here; 2 error; 3 refused; 4 not evaluated (it does not compile, or needs a variable: see --set).",
+)
+def check_template(
+    where: Annotated[str, typer.Argument(metavar="PATH|MODEL", help="A .jinja file, a model folder or a model here.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as one JSON object.")] = False,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a switch such as enable_thinking=false, or a token.")
+    ] = None,
+    date: Annotated[str, typer.Option(help="What a template that asks is told, as 2025-01-31.")] = "2025-01-31",
+) -> None:
+    """Try a chat template and say where re-rendering would lose the prefix, and what is done instead."""
+    from .template import check
+
+    sys.exit(check(where, as_json=as_json, settings=_settings(setting or []), date=_date(date)))
+
+
+def _settings(settings: list[str]) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in settings]
+    for name, equals, value in pairs:
+        if not name.isidentifier() or not equals:
+            raise typer.BadParameter(f"--set takes NAME=VALUE, not {name + equals + value!r}.")
+    return {name: value for name, _, value in pairs}
+
+
+def _date(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no date such as 2025-01-31.") from None
+
+
+_TARGET = typer.Argument(
+    metavar="TARGET",
+    help="module:function or file.py:function, giving a session, a head or (system, tools, skills).",
+)
+_NAME = typer.Option(help="What the prompt is recorded as; the function's name if left out.")
+_FIXTURES = typer.Option(help="The folder of prompts/, dialects/ and ledger.jsonl.")
+_DIALECTS = typer.Option("--dialect", help="A dialect to render in; those it is recorded in if left out.")
+_ENGINE = typer.Option(help="The model that cost is measured on; none measures nothing.")
+_VERDICTS = (
+    "Exit codes: 0 the same bytes; 1 they moved, or something in the head varies; 2 error; 3 nothing is recorded; "
+    "4 not evaluated."
+)
+
+
+@prefixes.command("check", epilog=_VERDICTS)
+def check_prefix(
+    target: Annotated[str, _TARGET],
+    name: Annotated[str, _NAME] = "",
+    dialect: Annotated[list[str] | None, _DIALECTS] = None,
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+    engine: Annotated[str, _ENGINE] = "",
+    perturb: Annotated[bool, typer.Option("--perturb", help="Render it as on other machines too.")] = False,
+) -> None:
+    """Compare the prompt of TARGET with what is recorded, and look for what varies in its head."""
+    from .prefix import check, desk_of
+
+    sys.exit(check(desk_of(fixtures, dialect, engine), target, name, perturbs=perturb))
+
+
+@prefixes.command("record", epilog=_VERDICTS)
+def record_prefix(
+    target: Annotated[str, _TARGET],
+    name: Annotated[str, _NAME] = "",
+    dialect: Annotated[list[str] | None, _DIALECTS] = None,
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+) -> None:
+    """Record the prompt of TARGET where nothing is recorded yet."""
+    from .prefix import desk_of, sign
+
+    sys.exit(sign(desk_of(fixtures, dialect, "none"), target, name, None))
+
+
+@prefixes.command("sign", epilog=_VERDICTS)
+def sign_prefix(
+    target: Annotated[str, _TARGET],
+    reason: Annotated[str, typer.Option(help="Why it moves, as the ledger will say.")],
+    name: Annotated[str, _NAME] = "",
+    dialect: Annotated[list[str] | None, _DIALECTS] = None,
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+    engine: Annotated[str, _ENGINE] = "",
+) -> None:
+    """Accept the moved prompt of TARGET, with an entry in the ledger that says why and what it costs."""
+    from .prefix import desk_of, sign
+
+    sys.exit(sign(desk_of(fixtures, dialect, engine), target, name, reason))
+
+
+@prefixes.command("show")
+def show_prefix(
+    name: Annotated[str, typer.Argument(metavar="NAME[.DIALECT]", help="A recorded prompt.")],
+    offset: Annotated[int | None, typer.Option(help="Explain this byte, counted from 0.")] = None,
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+) -> None:
+    """Print whose each byte of a recorded prompt is."""
+    from .prefix import desk_of, show
+
+    sys.exit(show(desk_of(fixtures, None, "none"), name, offset))
+
+
+@prefixes.command("log")
+def log_prefix(fixtures: Annotated[Path, _FIXTURES] = Path("fixtures")) -> None:
+    """Print the ledger of signed moves, and verify it."""
+    from .prefix import desk_of, log
+
+    sys.exit(log(desk_of(fixtures, None, "none")))
+
+
+@prefixes.command("cost")
+def cost_prefix(
+    target: Annotated[str, _TARGET],
+    as_skill: Annotated[str, typer.Option(help="A second TARGET: the same capability as a skill.")] = "",
+    dialect: Annotated[str, typer.Option(help="The dialect to count in; the engine's own if left out.")] = "",
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+    engine: Annotated[str, _ENGINE] = "",
+) -> None:
+    """Print what each tool, skill and paragraph of a head costs every conversation."""
+    from .prefix import cost, desk_of
+
+    sys.exit(cost(desk_of(fixtures, [dialect] if dialect else None, engine), target, as_skill))

@@ -16,8 +16,9 @@ from rich.table import Table
 
 from oasis_harness.agent import AgentEvent, CallFinished, CallStarted, Finished, Session, Turn
 from oasis_harness.engine import Piece, Progress
+from oasis_harness.tokens import SeamCount
 
-__all__ = ["JsonView", "TextView", "View", "turn_line", "visible"]
+__all__ = ["JsonView", "TextView", "View", "seam_line", "turn_line", "visible"]
 
 _N_SHOWN = 12
 """Lines of a tool's result that are shown; the model gets all of it."""
@@ -61,6 +62,17 @@ def turn_line(turn: Turn) -> str:
     ]
     if reuse.deficit:
         parts.append(f"deficit {reuse.deficit:,} ({reuse.cause})")
+    return " · ".join(parts)
+
+
+def seam_line(seams: SeamCount) -> str:
+    """Return the line that says where the ids of a conversation were joined, and how many joins another made."""
+    parts = [
+        f"seams {seams.special + seams.plain:,}",
+        f"special {seams.special:,}",
+        f"plain {seams.plain:,}",
+        f"non-canonical {seams.non_canonical:,}",
+    ]
     return " · ".join(parts)
 
 
@@ -113,6 +125,7 @@ class TextView:
 
     def ended(self, session: Session) -> None:
         self._out.print(_table(session))
+        self._out.print(seam_line(session.seams), style="cyan")
         path = session.path
         if path is not None:
             self.report(f"conversation: {path}")
@@ -197,7 +210,13 @@ class JsonView:
 
     def ended(self, session: Session) -> None:
         deficit = sum(turn.reuse.deficit for turn in session.turns if turn.reuse.is_fault)
-        _print(type="ended", turns=len(session.turns), deficit=deficit, conversation=str(session.path or ""))
+        _print(
+            type="ended",
+            turns=len(session.turns),
+            deficit=deficit,
+            seams=asdict(session.seams),
+            conversation=str(session.path or ""),
+        )
 
     def close(self) -> None:
         """Nothing is open."""

@@ -115,6 +115,14 @@ def test_nothing_to_do_is_said_and_no_error(tmp_path: Path, capsys: pytest.Captu
     assert "nothing to do" in told.err
 
 
+def test_the_end_tells_how_many_seams_there_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the whole conversation, in the record and in the line under the table."""
+    work("go", options(tmp_path), ScriptedEngine(["done"]), JsonView())
+    assert records(capsys.readouterr().out)[-1]["seams"] == {"special": 0, "plain": 1, "non_canonical": 0}
+    work("more", options(tmp_path), ScriptedEngine(["done"]), TextView())
+    assert capsys.readouterr().out.endswith("seams 3 · special 1 · plain 2 · non-canonical 0\n")
+
+
 def test_an_interrupt_tells_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It goes on to the caller; where the conversation lies is on stderr."""
 

@@ -1,0 +1,209 @@
+"""`oasis template check`: what a chat template does to a prefix, as a person wants to read it, or as JSON."""
+
+import datetime
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oasis_harness.embedded import call_syntax, find_model, read_card
+from oasis_harness.errors import ModelNotFound, OasisError, TemplateFailed, TemplateRunaway, UnsupportedTemplate
+from oasis_harness.render import Boundary, CallSyntax, Certificate, Kept, Template, Thinking, Verdict, certify_template
+
+__all__ = ["check"]
+
+_EXTENDS, _REWRITES, _REFUSED, _NOT_EVALUATED = 0, 1, 3, 4
+_VARIABLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+"""What a template file without its model may print."""
+_CLASSES = {
+    "A": "a full re-render keeps every prefix",
+    "B": "a full re-render loses the prefix at a user turn",
+    "C": "a full re-render loses the prefix at a tool result",
+    "D": "a full re-render moves the tools or the system text: nearly everything is read again",
+    "E": "a full re-render changes only the bytes that close a reply",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is checked."""
+
+    template: Template
+    syntax: CallSyntax | None
+    stops: tuple[str, ...]
+    name: str
+
+
+def check(where: str, *, as_json: bool, settings: Mapping[str, str], date: datetime.date) -> int:
+    """Certify the template of `where`, a file, a folder or a model on this machine; print it; return the exit code.
+
+    `settings` are variables and switches of the template, as `name` and a JSON value or a plain text.
+    """
+    try:
+        subject = _subject(where, settings, date)
+        certificate = certify_template(subject.template, subject.syntax, stops=subject.stops)
+    except UnsupportedTemplate as error:
+        return _unusable(where, "refused", error, _REFUSED, as_json=as_json)
+    except (TemplateFailed, TemplateRunaway) as error:
+        return _unusable(where, "not evaluated", error, _NOT_EVALUATED, as_json=as_json)
+    if as_json:
+        print(json.dumps({"template": subject.name, **certificate.to_json()}, ensure_ascii=False))
+    else:
+        print("\n".join(_report(subject, certificate)))
+    return _EXTENDS if certificate.verdict is Verdict.EXTENDS else _REWRITES
+
+
+def _subject(where: str, settings: Mapping[str, str], date: datetime.date) -> _Subject:
+    path = Path(where).expanduser()
+    if path.is_file():
+        source, variables, stops, syntax = _of_file(path)
+    else:
+        source, variables, stops, syntax = _of_model(where)
+    given = {name: _value(text) for name, text in settings.items()}
+    texts = {name: str(value) for name, value in given.items() if name.endswith("_token")}
+    switches = {name: value for name, value in given.items() if name not in texts}
+    template = Template(source, variables={**variables, **texts}, arguments=switches, date=date)
+    return _Subject(template, CallSyntax(*syntax) if syntax else None, stops, path.name if path.is_file() else where)
+
+
+def _of_file(path: Path) -> tuple[str, Mapping[str, str], tuple[str, ...], Any]:
+    try:
+        source = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise OasisError(f"{path} is not UTF-8: {error}.", remedy="Name a chat template.", path=path) from None
+    if path.suffix == ".json":
+        source = _of_settings(source, path)
+    return source, _VARIABLES, (_VARIABLES["eos_token"],), call_syntax(source)
+
+
+def _of_settings(text: str, path: Path) -> str:
+    try:
+        template = json.loads(text)["chat_template"]
+    except (ValueError, KeyError, TypeError):
+        template = None
+    if not isinstance(template, str):
+        raise OasisError(
+            f"{path} has no chat_template.", remedy="Name a .jinja file or a tokenizer_config.json.", path=path
+        )
+    return template
+
+
+def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any]:
+    folder = find_model(name)
+    if folder is None:
+        raise ModelNotFound(
+            f"{name} is neither a file nor a model on this machine.",
+            remedy=f"Name a template file, or fetch the model with `oasis models pull {name}`.",
+            name=name,
+        )
+    card = read_card(folder, name)
+    stops = tuple(card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids))
+    return card.chat_template, card.template_variables, stops, card.call_syntax
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _unusable(where: str, verdict: str, error: OasisError, code: int, *, as_json: bool) -> int:
+    if as_json:
+        reason = error.values.get("reason", str(error))
+        print(json.dumps({"template": where, "verdict": verdict, "reason": reason}, ensure_ascii=False))
+    else:
+        print(f"{where}: {verdict}\n{textwrap.fill(str(error), 110)}")
+    return code
+
+
+def _report(subject: _Subject, certificate: Certificate) -> Iterator[str]:
+    yield f"{subject.name}: class {certificate.letter}, {_CLASSES[certificate.letter]}"
+    yield f"template {certificate.digest[:15]}, {len(subject.template.source):,} characters"
+    yield ""
+    yield "If the whole conversation is rendered again"
+    for boundary in certificate.boundaries:
+        yield from _boundary(boundary)
+    yield ""
+    yield "What is done here instead"
+    yield from (f"  {line}" for text in _deeds(certificate) for line in textwrap.wrap(text, 106))
+    yield ""
+    yield "How it writes"
+    yield from (f"  {name:<38}{value}" for name, value in _facts(certificate))
+
+
+def _boundary(boundary: Boundary) -> Iterator[str]:
+    if not boundary.is_evaluated:
+        yield f"  {boundary.name:<22}not evaluated: {boundary.reason}"
+    elif boundary.broken is None:
+        yield f"  {boundary.name:<22}holds"
+    else:
+        broken = boundary.broken
+        n_lost = broken.n_sent - broken.n_bytes
+        yield (
+            f"  {boundary.name:<22}breaks at byte {broken.n_bytes:,} of {broken.n_sent:,} ({broken.what}), "
+            f"{broken.anchor.landmark}{_further(broken.anchor.n_bytes)}: {n_lost:,} bytes are read again"
+        )
+        yield f"  {'':<22}  sent      {_shown(broken.sent)}"
+        yield f"  {'':<22}  rendered  {_shown(broken.rendered)}"
+
+
+def _further(n_bytes: int) -> str:
+    return f" + {n_bytes}" if n_bytes else ""
+
+
+def _shown(text: str) -> str:
+    return json.dumps(text[:60], ensure_ascii=False) + ("…" if len(text) > 60 else "")
+
+
+def _deeds(certificate: Certificate) -> Iterator[str]:
+    yield "What was sent and sampled stays as it is; a new message is appended as the bytes the template writes for it."
+    if certificate.verdict is Verdict.EXTENDS:
+        yield "That is the template's own render of the whole conversation; it costs the new message."
+    else:
+        yield "It costs the new message, where a re-render costs what is said above, in every such turn."
+    if certificate.thinking is not None:
+        yield from _on_thinking(certificate.thinking)
+    yield from certificate.remarks
+
+
+def _on_thinking(thinking: Thinking) -> Iterator[str]:
+    if thinking.switch is not None:
+        yield (
+            f"{thinking.switch.name}={json.dumps(thinking.switch.value)} is set: "
+            "the template then keeps what the model thought, and its own render extends."
+        )
+    elif thinking.kept is not Kept.ALWAYS:
+        yield (
+            "What the model thought stays in the prompt (retain). The template would drop it, and most such models "
+            "were not trained to see it: the policy `epoch` drops it at a user turn, and says what that costs."
+        )
+
+
+def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    native, thinking = certificate.native, certificate.thinking
+    yield "opens a reply with", _shown(certificate.generation_prompt)
+    yield "closes an answer with", _shown(certificate.closer) if certificate.closer else "nothing"
+    if native is not None and native.has_role:
+        yield "closes a call with", _shown(native.closer) if native.closer else "nothing"
+        yield (
+            "results need before them",
+            {"free": "any answer", "none": "the shape of all that came before"}.get(
+                native.delta_base, f"a base of kind {native.delta_base}"
+            ),
+        )
+        yield "several results", "wrapped together: appended at once" if certificate.is_batched else "one by one"
+        yield "arguments as an object", str(certificate.object_arguments or "not printed")
+        yield "arguments as text", str(certificate.text_arguments or "not printed")
+        yield "booleans", "as Python prints them" if certificate.prints_python else "as JSON"
+    yield "system text", "printed" if certificate.has_system else "not printed: put before the first user's words"
+    yield "tools", "printed" if certificate.has_tools else "not printed: listed in the system text"
+    for role, handling in certificate.roles.items():
+        yield f"{role} in mid-conversation", str(handling)
+    yield "trims the text of", ", ".join(certificate.trims) or "nobody"
+    yield "content None", str(certificate.none_content)
+    yield "date", "asks for it; frozen for a conversation" if certificate.uses_date else "does not ask"
+    if thinking is not None:
+        yield "reasoning", f"read from {thinking.field}, kept {thinking.kept}"

@@ -1,0 +1,92 @@
+"""`oasis template check`: a verdict, its exit code, and what a person wants to know."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from oasis_harness.cli.main import main
+from tests.render.templates import CHATML, CHATML_TOOLS, LLAMA
+from tests.render.thinkers import THINKING
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]  # a fixture of pytest's
+    def run(source: str | None, *words: str, name: str = "x.jinja") -> tuple[int, str]:
+        if source is not None:
+            (tmp_path / name).write_text(source, encoding="utf-8", newline="")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["oasis", "template", "check", name, *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out + err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "source, code, words",
+    [
+        (CHATML, 0, "x.jinja: class A, a full re-render keeps every prefix"),
+        (THINKING, 1, "loses the prefix at a tool result"),
+        ("{{ messages[0].content.upper() }}", 3, "x.jinja: refused\nthis chat template cannot be driven"),
+        ("{% if %}", 4, "x.jinja: not evaluated\nthe chat template does not compile"),
+        ("{{ who }}{{ messages[0].content }}" + CHATML, 0, "class A"),
+        ("{{ who.name }}" + CHATML, 4, "'who' is undefined"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}", 4, "not evaluated"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(check, source: str, code: int, words: str) -> None:  # type: ignore[no-untyped-def]
+    found, out = check(source)
+    assert found == code and words in out
+
+
+def test_the_report_says_what_breaks_where_and_what_is_done(check) -> None:  # type: ignore[no-untyped-def]
+    """The byte, both texts, the bytes that are read again, and the policy."""
+    _, out = check(THINKING)
+    assert re.search(r"user turn +breaks at byte \d+ of \d+ \(reasoning\), .* bytes are read again", out)
+    assert 'sent      "<think>' in out and "What the model thought stays in the prompt (retain)." in out
+
+
+def test_a_switch_can_be_set_and_one_that_keeps_the_reasoning_is_found(check) -> None:  # type: ignore[no-untyped-def]
+    source = THINKING.replace("loop.index0 > last.user and", "(keep_thoughts or loop.index0 > last.user) and")
+    code, out = check(source)
+    assert code == 1 and "keep_thoughts=true is set" in out
+    code, out = check(source, "--set", "keep_thoughts=true", "--json")
+    assert json.loads(out)["thinking"]["kept"] == "always"
+
+
+def test_json_is_the_certificate_and_a_refusal_says_why(check) -> None:  # type: ignore[no-untyped-def]
+    code, out = check(CHATML_TOOLS, "--json")
+    found = json.loads(out)
+    assert code == 0 and (found["letter"], found["verdict"], found["native"]["delta_base"]) == ("A", "extends", "free")
+    code, out = check("{{ messages[0].content.upper() }}", "--json")
+    assert code == 3
+    assert (
+        json.loads(out)["reason"] == "it changes or drops what a user types" and json.loads(out)["verdict"] == "refused"
+    )
+
+
+def test_a_date_is_told_and_nonsense_is_named(check) -> None:  # type: ignore[no-untyped-def]
+    _, out = check(LLAMA, "--date", "2024-02-30")
+    assert "'2024-02-30' is no date" in out
+    _, out = check(LLAMA, "--set", "enable thinking")
+    assert "--set takes NAME=VALUE" in out
+    code, out = check(LLAMA)
+    assert code == 0 and "asks for it; frozen for a conversation" in out
+
+
+def test_what_is_not_there_is_an_error_of_its_own(check) -> None:  # type: ignore[no-untyped-def]
+    code, out = check(None, name="nosuch")
+    assert code == 2 and "nosuch is neither a file nor a model on this machine" in out
+    code, out = check("{}", name="tokenizer_config.json")
+    assert code == 2 and "has no chat_template" in out
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_the_default_model_extends(check, default_model: Path) -> None:  # type: ignore[no-untyped-def]
+    code, out = check(None, name="smollm2-135m-instruct")
+    assert code == 0 and "smollm2-135m-instruct: class A" in out
