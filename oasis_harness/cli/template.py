@@ -8,9 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
 from oasis_harness.embedded import call_syntax, find_model, read_card
 from oasis_harness.errors import ModelNotFound, OasisError, TemplateFailed, TemplateRunaway, UnsupportedTemplate
-from oasis_harness.render import Boundary, CallSyntax, Certificate, Kept, Template, Thinking, Verdict, certify_template
+from oasis_harness.render import (
+    Boundary,
+    CallSyntax,
+    Certificate,
+    Dialect,
+    Kept,
+    Renderer,
+    Template,
+    Thinking,
+    Verdict,
+    certify_template,
+)
+from oasis_harness.tokens import SeamProof, Tokenizer, prove_seam
+from oasis_harness.tokens import Verdict as SeamVerdict
 
 __all__ = ["check"]
 
@@ -34,6 +48,8 @@ class _Subject:
     syntax: CallSyntax | None
     stops: tuple[str, ...]
     name: str
+    tokenizer: Tokenizer | None = None
+    """The model's, where it is a model that is checked."""
 
 
 def check(where: str, *, as_json: bool, settings: Mapping[str, str], date: datetime.date) -> int:
@@ -58,14 +74,15 @@ def check(where: str, *, as_json: bool, settings: Mapping[str, str], date: datet
 def _subject(where: str, settings: Mapping[str, str], date: datetime.date) -> _Subject:
     path = Path(where).expanduser()
     if path.is_file():
-        source, variables, stops, syntax = _of_file(path)
+        source, variables, stops, syntax, tokenizer = *_of_file(path), None
     else:
-        source, variables, stops, syntax = _of_model(where)
+        source, variables, stops, syntax, tokenizer = _of_model(where)
     given = {name: _value(text) for name, text in settings.items()}
     texts = {name: str(value) for name, value in given.items() if name.endswith("_token")}
     switches = {name: value for name, value in given.items() if name not in texts}
     template = Template(source, variables={**variables, **texts}, arguments=switches, date=date)
-    return _Subject(template, CallSyntax(*syntax) if syntax else None, stops, path.name if path.is_file() else where)
+    name = path.name if path.is_file() else where
+    return _Subject(template, CallSyntax(*syntax) if syntax else None, stops, name, tokenizer)
 
 
 def _of_file(path: Path) -> tuple[str, Mapping[str, str], tuple[str, ...], Any]:
@@ -90,7 +107,7 @@ def _of_settings(text: str, path: Path) -> str:
     return template
 
 
-def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any]:
+def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any, Tokenizer]:
     folder = find_model(name)
     if folder is None:
         raise ModelNotFound(
@@ -100,7 +117,7 @@ def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any]:
         )
     card = read_card(folder, name)
     stops = tuple(card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids))
-    return card.chat_template, card.template_variables, stops, card.call_syntax
+    return card.chat_template, card.template_variables, stops, card.call_syntax, card.tokenizer
 
 
 def _value(text: str) -> object:
@@ -119,6 +136,47 @@ def _unusable(where: str, verdict: str, error: OasisError, code: int, *, as_json
     return code
 
 
+def _seams(subject: _Subject) -> Iterator[str]:
+    """Yield a line for each place where ids that were made apart meet, and what is proved of it."""
+    if subject.tokenizer is None:
+        return
+    yield ""
+    yield "How its tokens meet"
+    for place, left, right in _places(subject):
+        proof = prove_seam(subject.tokenizer, left, right)
+        words = f"canonical ({proof.because})" if proof.verdict is SeamVerdict.PROVED else "kept as sent, and counted"
+        yield f"  {place:<38}{words}{_example(proof)}"
+
+
+def _example(proof: SeamProof) -> str:
+    example = proof.example
+    if example is None:
+        return ""
+    return f": {example.left!r} then {example.right!r} is {len(example.kept)} tokens, {len(example.whole)} as one"
+
+
+def _places(subject: _Subject) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield (place, fixed bytes before it, fixed bytes after it)."""
+    template = subject.template
+    dialect = Dialect.compose(
+        template.source,
+        variables=template.variables,
+        arguments=template.arguments,
+        date=template.date,
+        syntax=subject.syntax,
+        stops=subject.stops,
+    )
+    renderer, log = Renderer(dialect), Conversation(Head(dialect.epoch(""), b""))
+    log.append(User(b"Hi"), b"Hi")
+    log.append(Reply(b"Hello", "stop", "auto", 0), b"Hello")
+    yield "prompt, then reply", dialect.certificate.generation_prompt.encode(), b""
+    for place, event in (
+        ("reply, then the next user's words", User(b"oasisNEXT")),
+        ("reply, then a result", ToolResults((ToolResult("oasis0000", "probe", b"oasisNEXT"),))),
+    ):
+        yield place, b"", renderer.extend(log.tip, event).data.partition(b"oasisNEXT")[0]
+
+
 def _report(subject: _Subject, certificate: Certificate) -> Iterator[str]:
     yield f"{subject.name}: class {certificate.letter}, {_CLASSES[certificate.letter]}"
     yield f"template {certificate.digest[:15]}, {len(subject.template.source):,} characters"
@@ -132,6 +190,7 @@ def _report(subject: _Subject, certificate: Certificate) -> Iterator[str]:
     yield ""
     yield "How it writes"
     yield from (f"  {name:<38}{value}" for name, value in _facts(certificate))
+    yield from _seams(subject)
 
 
 def _boundary(boundary: Boundary) -> Iterator[str]:

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Protocol
 
@@ -48,6 +48,13 @@ class View(Protocol):
 
     def close(self) -> None:
         """Leave the terminal as it was found. Idempotent."""
+
+
+def remarks(session: Session) -> Iterator[str]:
+    """Yield what is done otherwise than the model's template would, for a person to know."""
+    yield from session.dialect.certificate.remarks
+    if session.dialect.switch is not None:
+        yield f"{session.dialect.switch.name} is set, so that the template keeps what the model thought."
 
 
 def turn_line(turn: Turn) -> str:
@@ -101,8 +108,9 @@ class TextView:
 
     def started(self, session: Session, explanation: str) -> None:
         self.report(f"model {session.engine.card.name}, {len(session.tools)} tools")
-        if explanation:
-            self.report(explanation)
+        for remark in (explanation, *remarks(session)):
+            if remark:
+                self.report(remark)
         if session.recovery is not None:
             torn = session.recovery
             self.report(f"line {torn.line} was torn; its {torn.n_bytes} bytes are in {torn.aside.name}")
@@ -187,6 +195,7 @@ class JsonView:
             model=session.engine.card.name,
             tools=list(session.tools),
             explanation=explanation,
+            remarks=list(remarks(session)),
             conversation=str(session.path or ""),
             torn={"line": torn.line, "n_bytes": torn.n_bytes, "aside": str(torn.aside)} if torn else None,
         )

@@ -164,8 +164,8 @@ class Renderer:
     def _after(self, last: Node, base: Sequence[Message], cut: Cut, new: Sequence[Message]) -> Delta:
         closing, given = self._closing(last), self._base_tools(last)
 
-        def render(messages: Sequence[Message], tools: Sequence[dict[str, Any]] = given) -> str:
-            return closing + cut.split(self._render([*base, *messages], tools))[1]
+        def render(messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> str:
+            return closing + cut.split(self._render([*base, *messages], tools or given))[1]
 
         plain = render(new)
         return self._delta(plain, trace(plain, render, new), self.dialect.certificate.closer, cut.closer)

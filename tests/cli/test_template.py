@@ -90,3 +90,5 @@ def test_what_is_not_there_is_an_error_of_its_own(check) -> None:  # type: ignor
 def test_the_default_model_extends(check, default_model: Path) -> None:  # type: ignore[no-untyped-def]
     code, out = check(None, name="smollm2-135m-instruct")
     assert code == 0 and "smollm2-135m-instruct: class A" in out
+    assert re.search(r"reply, then the next user's words +canonical \(a special token", out)
+    assert re.search(r"prompt, then reply +kept as sent, and counted: b'.*' then b'.*' is \d tokens, \d as one", out)

@@ -4,13 +4,13 @@ from dataclasses import fields, replace
 
 import pytest
 
-from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
+from oasis_harness.errors import TemplateFailed, TemplateRunaway, UnsupportedTemplate
 from oasis_harness.render import JSON_CALLS, CallForm, Certificate, GivenIds, Template, certify_template
 from oasis_harness.render.base import Base, Cut, DeltaBase
 from oasis_harness.render.certificate import Arguments, BoundaryName, Handling, Kept, Landmark, NoneContent, Switch
 
 from .families import EXTENDING, KEPT, REWRITING, VARIABLES, XML_CALLS, Family
-from .talk import DATE, dialect
+from .talk import DATE, Driver, Step, Talk, dialect, tool
 from .templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GLM, GRANITE, HARMONY, LLAMA, MISTRAL
 from .thinkers import THINKING
 from .truth import KEEPING, TRUTH, Broken, Outcome
@@ -428,3 +428,39 @@ def test_a_change_of_how_calls_are_written_changes_their_form_and_nothing_else(
     before, after = dialect(BY_NAME[name]).certificate.native, native_of(name, old, new)
     assert before is not None and getattr(after, field) != getattr(before, field)
     assert replace(after, **{field: getattr(before, field)}) == before
+
+
+def test_a_template_that_wants_contents_in_parts_is_given_them_so() -> None:
+    found = certificate(CHATML.replace("message.content", "message.content[0].text"))
+    assert (found.has_parts, found.letter, found.generation_prompt) == (True, "A", "<|im_start|>assistant\n")
+
+
+def test_a_template_that_cannot_do_without_a_list_of_tools_is_given_an_empty_one() -> None:
+    source = "{% for tool in tools %}{{ tool | tojson }}{% endfor %}" + CHATML
+    assert certificate(source).lists_no_tools and not certificate(CHATML).lists_no_tools
+
+
+def test_a_template_that_writes_results_otherwise_where_there_are_tools_is_given_those_of_the_head() -> None:
+    """Without them its base would give other bytes than its own render has."""
+    source = CHATML_TOOLS.replace("'\\n<tool_response>\\n'", "('\\n<tool_response>\\n' if tools else '\\n[result] ')")
+    assert source != CHATML_TOOLS
+    assert certificate(source).needs_tools and not certificate(CHATML_TOOLS).needs_tools
+    family = replace(BY_NAME["chatml with tools"], source=source)
+    talk = Talk("", [tool("shell")], "Hi", [Step("", [("shell", {})], ["done"])])
+    driver = Driver(dialect(family), family, talk)
+    assert driver.sent.decode() == driver.own_render()
+
+
+def test_a_certificate_is_found_once_in_a_process() -> None:
+    """Under the hash of the template and its arguments; another argument is another question."""
+    one, again = (certificate(CHATML_TOOLS) for _ in range(2))
+    assert one is again
+    other = certify_template(Template(CHATML_TOOLS, variables=VARIABLES, arguments={"x": 1}, date=DATE))
+    assert other is not one and other.arguments == {"x": 1}
+
+
+def test_a_template_that_runs_away_is_not_tried_any_further() -> None:
+    """Sixty renders that each meet the bound would take minutes."""
+    runaway = "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
+    with pytest.raises(TemplateRunaway):
+        certificate(CHATML + "{% if messages | length > 1 %}" + runaway + "{% endif %}")
