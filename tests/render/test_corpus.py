@@ -27,12 +27,10 @@ REFUSED = {
     "ibm-granite-granite-guardian-3.0-2b": "an answer and the next user turn once each",
     "ibm-granite-granite-guardian-3.1-2b": "an answer and the next user turn once each",
     "ibm-granite-granite-guardian-3.2-8b-factuality-detection": "an answer and the next user turn once each",
-    "inclusionAI-SingGuard-2b": "where it did before",
     "kakaocorp-kanana-safeguard-8b": "an answer and the next user turn once each",
     "kakaocorp-kanana-safeguard-prompt-2.1b": "an answer and the next user turn once each",
     "kakaocorp-kanana-safeguard-siren-8b": "an answer and the next user turn once each",
     "microsoft-VibeVoice-ASR-HF": "changes or drops what a user types",
-    "nc-ai-consortium-VAETKI-20B-A2B": "changes or drops the text it is given",
     "nvidia-llama-nemotron-embed-vl-1b-v2": "refuses a second user turn",
     "tencent-Hy-Embodied-VLM-1.0": "an answer and the next user turn once each",
     "tiiuae-falcon-7b-instruct": "changes or drops what a user types",
@@ -60,7 +58,7 @@ def test_all_others_are_driven_through_a_conversation_with_tools(corpus: list[Dr
     """Six deltas around five replies; each prints what is new once, and nothing of the head."""
     assert len(corpus) == 786
     driven = [one for one in corpus if not one.refusal]
-    assert len(driven) == 761
+    assert len(driven) == 763
     assert {one.n_turns for one in driven} == {6}
     assert [one.problems for one in driven if one.problems] == []
 
@@ -75,9 +73,9 @@ def test_where_a_render_extends_the_deltas_are_the_templates_own_render(corpus: 
 @pytest.mark.slow
 def test_the_classes_and_bases_are_those_that_were_counted(corpus: list[Driven]) -> None:
     certificates = [one.certificate for one in corpus if one.certificate is not None and not one.refusal]
-    assert Counter(one.letter for one in certificates) == {"A": 467, "C": 130, "B": 123, "E": 30, "D": 11}
+    assert Counter(one.letter for one in certificates) == {"A": 468, "C": 131, "B": 123, "E": 30, "D": 11}
     bases = Counter(one.native.delta_base for one in certificates if one.native is not None and one.has_tools)
-    assert bases == {"free": 318, "any-call": 48, "same-call": 12, "counter": 6}
+    assert bases == {"free": 320, "any-call": 48, "same-call": 12, "counter": 6}
     switches = Counter(one.thinking.switch.name for one in certificates if one.thinking and one.thinking.switch)
     assert sum(switches.values()) == 30 and len(switches) == 6
 
