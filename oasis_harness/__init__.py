@@ -2,6 +2,7 @@
 
     agent         the loop: Session and Agent
     toolbox       the tools we ship
+    guard         proof in CI: snapshots of prompts, the ledger, measured cost, the pytest plugin
     embedded      the MLX engine
     engine        the Engine protocol, the reuse check, ScriptedEngine
     render        facts to bytes: the first prompt, and deltas

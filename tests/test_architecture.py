@@ -26,7 +26,8 @@ ARROWS: dict[str, frozenset[str]] = {
     "render": frozenset({"conversation", "registry"}),
     "engine": frozenset({"tokens"}),
     "embedded": frozenset({"engine", "tokens"}),
-    "guard": frozenset({"conversation", "registry", "render", "tokens", "engine"}),
+    # What a moved prompt costs is measured on the engine that pays it: opened only inside functions, for that.
+    "guard": frozenset({"conversation", "registry", "render", "tokens", "engine", "embedded"}),
     "agent": frozenset({"conversation", "registry", "render", "tokens", "engine"}),
     "toolbox": frozenset({"registry"}),
     "packs": frozenset({"registry"}),

@@ -1,0 +1,92 @@
+"""What a prompt can be taken of: a session or an agent, a conversation, a head, or what a head is made of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from oasis_harness.canonical import canonical_json, text_bytes
+from oasis_harness.conversation import Conversation, Epoch, Head, Opening, Reply
+from oasis_harness.errors import BadDialect
+from oasis_harness.registry import Skills, Tools
+from oasis_harness.render import Renderer, sources_of
+
+from .dialects import Spoken
+
+__all__ = ["Subject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A prompt before a dialect is chosen for it."""
+
+    spoken: Callable[[Spoken], Conversation | Head]
+    """Returns it in a dialect."""
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    """Switches the template is given."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where tools and skills were registered."""
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Return the prompt of a session, an agent, a conversation or a head.
+
+        Raises:
+            TypeError: `given` is none of them.
+        """
+        session: Any = getattr(given, "session", given)
+        at: Any = getattr(session, "conversation", session)
+        if not isinstance(at, Conversation | Head):
+            raise TypeError(f"a prompt is that of a session, agent, conversation or head, not of {given!r:.80}")
+        epoch = at.epoch
+        if isinstance(at, Head):
+            return cls(lambda spoken: _head(at, spoken), epoch.switches())
+        tools = session.tools.values() if session is not at else ()
+        return cls(lambda spoken: _in_dialect(at, spoken), epoch.switches(), sources_of(tools))
+
+    @classmethod
+    def of_head(cls, system: str, tools: Tools | None, skills: Skills | None, arguments: Mapping[str, object]) -> Self:
+        """Return the prompt head that a session opens with."""
+        every = tools.copy() if tools is not None else Tools()
+        if skills is not None:
+            skills.register(every)
+        frozen = every.frozen()
+        schemas = tuple(tool.schema for tool in frozen)
+        lines = skills.lines() if skills is not None else ()
+        epoch = Epoch("", canonical_json(dict(arguments)).decode(), "")
+
+        head = Head(epoch, text_bytes(system), schemas, lines)
+        return cls(lambda spoken: _head(head, spoken), arguments, sources_of(frozen, skills or ()))
+
+
+def _head(head: Head, spoken: Spoken) -> Head:
+    """Return the head as a session in that dialect records it."""
+    if head.tools:
+        spoken.require_tools()
+    return replace(head, system=spoken.tokenizer.escape(head.system)) if spoken.tokenizer else head
+
+
+def _in_dialect(conversation: Conversation, spoken: Spoken) -> Conversation | Head:
+    """Return the conversation as it was sent, or where that was in another dialect, as it would be sent in this one."""
+    epoch, tokenizer = conversation.epoch, spoken.tokenizer
+    own = spoken.dialect.epoch(tokenizer.digest if tokenizer else epoch.tokenizer)
+    head = _head(conversation.head, spoken)
+    if conversation.tip.n_bytes == 0:
+        return head
+    return conversation if own == epoch else _replayed(conversation, replace(head, epoch=own), spoken)
+
+
+def _replayed(conversation: Conversation, head: Head, spoken: Spoken) -> Conversation:
+    log, renderer, tokenizer = Conversation(head), Renderer(spoken.dialect), spoken.tokenizer
+    for event in [node.event for node in conversation.nodes()][1:]:
+        if isinstance(event, Opening):
+            raise BadDialect(
+                "a conversation that was compacted, or dropped thoughts, is rendered in no other dialect than its own.",
+                remedy="Compare it in the dialect it was sent in, or compare a head.",
+            )
+        if isinstance(event, Reply):
+            ids = tokenizer.encode(event.data) if tokenizer else ()
+            log.append(replace(event, n_pending=0), event.data, ids)
+        else:
+            delta = renderer.extend(log.tip, event)
+            log.append(event, delta.data, tokenizer.encode(delta.data, delta.authored) if tokenizer else ())
+    return log
