@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oasis_harness.errors import TemplateFailed, TemplateRunaway
+from oasis_harness.errors import RenderError, TemplateFailed, TemplateRunaway
 from oasis_harness.render import Template, bounds, budget
 
 from . import templates
@@ -345,7 +345,7 @@ def outcome(template: Template, chat: list[Any], tools: list[Any]) -> str:
     """Return what is rendered, or the error's words."""
     try:
         return template.render(chat, tools=tools)
-    except TemplateFailed as error:
+    except RenderError as error:
         return str(error)
 
 

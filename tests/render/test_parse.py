@@ -23,7 +23,14 @@ from .families import (
 from .talk import arguments, dialect, names, texts
 
 SYNTAXES = [JSON_CALLS, XML_CALLS, GLM_CALLS, MISTRAL_CALLS, COMMAND_CALLS, LLAMA_CALLS, HARMONY_CALLS]
-READABLE = [one for one in EXTENDING + REWRITING if one.has_calls and one.syntax not in (XML_CALLS, GLM_CALLS)]
+READABLE = [
+    one
+    for one in EXTENDING + REWRITING
+    if one.has_calls
+    and one.syntax in (JSON_CALLS, MISTRAL_CALLS, COMMAND_CALLS, LLAMA_CALLS, HARMONY_CALLS)
+    and not (one.takes_text or (one.thought is not None and one.thought.is_prompted))
+]
+"""Families that write JSON, in which any argument can be told."""
 FORGIVING = CallSyntax("<tool_call>", "</tool_call>", lambda text, tools: {"name": "f", "arguments": {"text": text}})
 """A parser that takes anything, as some of mlx-lm's do."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oasis_harness.errors import TemplateFailed
+from oasis_harness.errors import RenderError, TemplateFailed
 from oasis_harness.render import Message, Template
 
 from .families import EXTENDING, REWRITING, VARIABLES
@@ -198,7 +198,7 @@ def test_nothing_random_can_be_rendered(source: str) -> None:
 )
 def test_the_sandbox_holds_and_says_so_in_the_tree(attack: str) -> None:
     chat = [{"role": "user", "content": "hello"}]
-    with pytest.raises(TemplateFailed) as caught:
+    with pytest.raises(RenderError) as caught:
         Template(attack).render(chat)
     assert caught.value.values["reason"] and chat == [{"role": "user", "content": "hello"}]
 
