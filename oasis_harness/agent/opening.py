@@ -13,7 +13,10 @@ from oasis_harness.render import CallSyntax, Dialect
 __all__ = ["dialect_of", "new_file", "registry_of"]
 
 
-def dialect_of(engine: Engine, arguments: Mapping[str, object], date: datetime.date | None) -> Dialect:
+def dialect_of(
+    engine: Engine, arguments: Mapping[str, object], date: datetime.date | None, *, is_new: bool = True
+) -> Dialect:
+    """Return how the model is spoken to; a conversation that is not new is given exactly its own `arguments`."""
     card = engine.card
     syntax = CallSyntax(*card.call_syntax) if card.call_syntax is not None else None
     return Dialect.compose(
@@ -23,6 +26,7 @@ def dialect_of(engine: Engine, arguments: Mapping[str, object], date: datetime.d
         date=date,
         syntax=syntax,
         stops=[card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids)],
+        sets_switch=is_new,
     )
 
 

@@ -1,11 +1,12 @@
 """The writing side of a session: render what an event adds, encode it, append it. Nothing here asks an engine."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import (
+    Body,
     Conversation,
     Event,
     Head,
@@ -72,7 +73,7 @@ class Recorder:
         counted, seams = self._counted
         node: Node | None = self.conversation.tip
         while node is not None and node is not counted:
-            seams += self._card.tokenizer.count_seam(_ids_before(node), node.ids)
+            seams += self._card.tokenizer.count_seam(_last_ids(node.parent, node.epoch), node.ids)
             node = node.parent
         self._counted = self.conversation.tip, seams
         return seams
@@ -90,10 +91,14 @@ class Recorder:
                 f"{len(calls)} calls of the last reply have no results.",
                 remedy="Give them with results(); a call you will not run has the result that says so.",
             )
-        self._give_up_waiting()
-        if self.thoughts is Thoughts.EPOCH and self.dialect.drops_thoughts:
-            self.drop_thoughts()
-        self._append(User(self._text(text)))
+        nodes: list[Node] = []
+        tip = self.conversation.tip
+        for prepare in (self._given_up, self._without_thoughts, lambda tip: self._said(tip, User(self._text(text)))):
+            body = prepare(tip)
+            if body is not None:
+                tip = Node.after(tip, body)
+                nodes.append(tip)
+        self._append(nodes)
 
     def results(self, results: Mapping[str, str | ToolResult]) -> None:
         """Append the results of all calls of the last reply, by call id.
@@ -110,18 +115,9 @@ class Recorder:
                 f"the last reply made the calls {[call.id for call in calls]}, there are results for {list(results)}.",
                 remedy="Give one result for every call, all at once.",
             )
-        self._append(ToolResults(tuple(self._result(call, results[call.id]) for call in calls)))
-
-    def drop_thoughts(self) -> None:
-        """Open an epoch without what the model thought, if it thought anything since the last one was opened."""
-        tip, tokenizer = self.conversation.tip, self._card.tokenizer
-        trimmed = without_thoughts(self.conversation, self.dialect, tokenizer)
-        if trimmed.n_kept is None:
-            return
-        event = ThoughtsDropped(
-            self.conversation.epoch, tip.digest, min(trimmed.n_kept, tip.n_promised), trimmed.n_dropped
-        )
-        self.conversation.append(event, tokenizer.decode(trimmed.ids), tuple(trimmed.ids), seam=Seam.START)
+        event = ToolResults(tuple(self._result(call, results[call.id]) for call in calls))
+        tip = self.conversation.tip
+        self._append([Node.after(tip, self._said(tip, event))])
 
     def note(self, text: str) -> None:
         """Append a word of the harness; the next turn carries it."""
@@ -160,8 +156,13 @@ class Recorder:
             self.conversation.fork(at), self.dialect, self._card, self.tools, schemas=shown, thoughts=self.thoughts
         )
 
-    def _append(self, event: Event) -> None:
-        tip, tokenizer = self.conversation.tip, self._card.tokenizer
+    def _append(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self.conversation.append(node.event, node.sent, node.ids, seam=node.body.seam)
+
+    def _said(self, tip: Node, event: Event) -> Body:
+        """Return `event` with the bytes and ids that it adds after `tip`."""
+        tokenizer = self._card.tokenizer
         delta = self._renderer.extend(tip, event)
         ids = tokenizer.encode(delta.data, delta.authored)
         n_tokens = tip.n_tokens + len(ids)
@@ -172,14 +173,25 @@ class Recorder:
                 n_tokens=n_tokens,
                 n_context=self._card.n_context,
             )
-        last_id = int(self.conversation.ids[-1]) if tip.n_tokens else None
-        self.conversation.append(event, delta.data, ids, seam=tokenizer.seam(last_id, ids))
+        before = _last_ids(tip, tip.epoch, 1)
+        return Body(event, delta.data, ids, tokenizer.seam(before[-1] if before else None, ids))
 
-    def _give_up_waiting(self) -> None:
+    def _given_up(self, tip: Node) -> Body | None:
         """Close a turn that was never answered with an empty reply, so that the next one finds its place."""
-        if self.is_waiting:
-            n_pending = self.conversation.tip.n_tokens - self.conversation.n_promised
-            self.conversation.append(Reply(b"", "cancelled", ToolChoice.NONE, n_pending))
+        if not self.is_waiting:
+            return None
+        return Body(Reply(b"", "cancelled", ToolChoice.NONE, tip.n_tokens - tip.n_promised), b"", (), "")
+
+    def _without_thoughts(self, tip: Node) -> Body | None:
+        """Open an epoch without what the model thought, if it shall be and was thought since the last was opened."""
+        if self.thoughts is not Thoughts.EPOCH or not self.dialect.drops_thoughts:
+            return None
+        trimmed = without_thoughts(tip, self.dialect, self._card.tokenizer)
+        if trimmed.n_dropped == 0:
+            return None
+        n_kept = min(trimmed.n_kept, tip.n_promised)
+        event = ThoughtsDropped(self.conversation.epoch, tip.digest, n_kept, trimmed.n_dropped)
+        return Body(event, self._card.tokenizer.decode(trimmed.ids), tuple(trimmed.ids), Seam.START)
 
     def _result(self, call: ToolCall, result: str | ToolResult) -> ToolResult:
         if isinstance(result, str):
@@ -200,13 +212,12 @@ def _shown_tools(conversation: Conversation) -> tuple[bytes, ...]:
     return tuple(shown)
 
 
-def _ids_before(node: Node) -> tuple[int, ...]:
-    """Return the last ids of the epoch before `node`, enough of them to count its seam."""
+def _last_ids(tip: Node | None, epoch: int, n_tokens: int = N_NEAR) -> tuple[int, ...]:
+    """Return the ids that `epoch` ends with at `tip`: at least `n_tokens`, or all there are."""
     ids: tuple[int, ...] = ()
-    before = node.parent
-    while before is not None and before.epoch == node.epoch and len(ids) < N_NEAR:
-        ids = before.ids[-N_NEAR:] + ids
-        before = before.parent
+    while tip is not None and tip.epoch == epoch and len(ids) < n_tokens:
+        ids = tip.ids[-n_tokens:] + ids
+        tip = tip.parent
     return ids
 
 

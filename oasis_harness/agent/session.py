@@ -115,7 +115,7 @@ class Session:
                 raise BrokenChain(f"{path} holds no event.", remedy="Name a file written by a session.", path=path)
             conversation = Conversation.at(file.tip, sink=file.append)
             epoch = conversation.epoch
-            dialect = dialect_of(engine, epoch.switches(), epoch.date())
+            dialect = dialect_of(engine, epoch.switches(), epoch.date(), is_new=False)
             epoch.require(dialect.epoch(engine.card.tokenizer.digest))
         except BaseException:
             file.close()
@@ -253,7 +253,7 @@ class Session:
         """Return a second session that shares everything up to `at` (default: now) and is recorded nowhere yet."""
         branch = type(self).__new__(type(self))
         branch._begin(self.engine, self._recorder.fork(at), self.policy, self.sampling, None)
-        if self._was_asked:
+        if self._was_asked and branch.conversation.tip.epoch == self.conversation.tip.epoch:  # it holds no other
             branch._was_asked = self.engine.fork(self._key, branch._key, branch.conversation.n_promised)
         return branch
 

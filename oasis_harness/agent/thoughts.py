@@ -1,9 +1,10 @@
 """What becomes of earlier reasoning where a template would drop it: it stays, or an epoch is opened without it."""
 
+import itertools
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from oasis_harness.conversation import Conversation, Node, Reply, last_sent
+from oasis_harness.conversation import Node, Reply, last_sent
 from oasis_harness.render import Dialect
 from oasis_harness.tokens import Tokenizer
 
@@ -24,51 +25,73 @@ class Trimmed:
     """The prompt of an epoch without its thoughts."""
 
     ids: list[int] = field(default_factory=list)
-    n_kept: int | None = None
-    """Tokens before the first thought; None where there was none."""
+    n_kept: int = 0
+    """Tokens that the prompt begins with as before."""
     n_dropped: int = 0
 
     def drop(self, n_last: int, n_next: int) -> None:
         """Take the last `n_last` ids away, and count the `n_next` that will not be added."""
-        if n_last + n_next == 0:
-            return
         del self.ids[len(self.ids) - n_last :]
         self.n_dropped += n_last + n_next
-        self.n_kept = len(self.ids) if self.n_kept is None else self.n_kept
 
 
-def without_thoughts(conversation: Conversation, dialect: Dialect, tokenizer: Tokenizer) -> Trimmed:
-    """Return the tokens of the newest epoch, each as it was sent or sampled, without those of thoughts. O(tokens).
+def without_thoughts(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimmed:
+    """Return the tokens of the epoch of `tip`, each as it was sent or sampled, without those of thoughts. O(tokens).
 
-    A token that holds both a thought's end and what follows stays.
+    The words that closed a thought go with it. A token that holds both a thought's end and what follows stays.
     """
-    trimmed = Trimmed()
-    for node in conversation.nodes():
-        if node.epoch != conversation.tip.epoch:
-            continue
-        n_thought = _drop_thought(trimmed, node, dialect, tokenizer) if isinstance(node.event, Reply) else 0
-        trimmed.ids += node.ids[n_thought:]
+    trimmed, before = Trimmed(), list[int]()
+    closing = b""
+    for node in _epoch_nodes(tip):
+        if isinstance(node.event, Reply):
+            n_left_out, closing = _drop_thought(trimmed, node, dialect, tokenizer)
+        else:
+            n_left_out = _n_within(node, tokenizer, len(closing)) if node.sent.startswith(closing) else 0
+            trimmed.drop(0, n_left_out)
+            closing = b"" if node.sent else closing
+        trimmed.ids += node.ids[n_left_out:]
+        before += node.ids
+    trimmed.n_kept = next((n for n, (one, other) in enumerate(zip(before, trimmed.ids, strict=False)) if one != other),
+                          len(trimmed.ids))  # fmt: skip
     return trimmed
 
 
-def _drop_thought(trimmed: Trimmed, node: Node, dialect: Dialect, tokenizer: Tokenizer) -> int:
-    """Return how many ids of the reply `node` are thought, having dropped the mark that opened it in the prompt."""
+def _epoch_nodes(tip: Node) -> list[Node]:
+    nodes: list[Node] = []
+    node: Node | None = tip
+    while node is not None and node.epoch == tip.epoch:
+        nodes.append(node)
+        node = node.parent
+    return nodes[::-1]
+
+
+def _drop_thought(trimmed: Trimmed, node: Node, dialect: Dialect, tokenizer: Tokenizer) -> tuple[int, bytes]:
+    """Drop the mark in the prompt that opened the thought of the reply `node`.
+
+    Return how many ids of the reply are thought, and the words that will close it where it was left open.
+    """
     assert node.parent is not None, "a reply has a prompt"
-    n_opener, n_thought = dialect.thought(node.sent, before=last_sent(node.parent).sent)
-    pieces = [tokenizer.pieces[token] for token in node.ids]
-    n_next = _n_within(pieces, n_thought)
-    last = trimmed.ids[-n_opener:][::-1] if n_opener else []
-    n_last = _n_within([tokenizer.pieces[token] for token in last], n_opener)
-    trimmed.drop(n_last if n_next else 0, n_next)
-    return n_next
+    before = last_sent(node.parent).sent
+    n_opener, n_thought = dialect.thought(node.sent, before=before)
+    n_next = _n_within(node, tokenizer, n_thought)
+    n_last = _n_opening(trimmed.ids, tokenizer, n_opener)
+    if n_last is None or (n_thought and not n_next):
+        return 0, b""
+    trimmed.drop(n_last, n_next)
+    is_open = n_thought == len(node.sent) and n_last + n_next > 0
+    return n_next, dialect.closing(node.sent, before=before) if is_open else b""
 
 
-def _n_within(pieces: list[bytes], n_bytes: int) -> int:
-    """Return how many of the first pieces lie wholly within `n_bytes`."""
-    n_within = end = 0
-    for piece in pieces:
-        end += len(piece)
-        if end > n_bytes:
-            break
-        n_within += 1
-    return n_within
+def _n_opening(ids: list[int], tokenizer: Tokenizer, n_bytes: int) -> int | None:
+    """Return how many of the last ids are the last `n_bytes`, or None where they begin inside a token."""
+    n_last = 0
+    while n_bytes > 0:
+        n_last += 1
+        n_bytes -= len(tokenizer.pieces[ids[-n_last]])
+    return n_last if n_bytes == 0 else None
+
+
+def _n_within(node: Node, tokenizer: Tokenizer, n_bytes: int) -> int:
+    """Return how many of the first ids of `node` lie wholly within its first `n_bytes`."""
+    ends = itertools.accumulate(len(tokenizer.pieces[token]) for token in node.ids)
+    return sum(end <= n_bytes for end in ends)

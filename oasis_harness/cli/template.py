@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oasis_harness.canonical import canonical_json, text_bytes
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
 from oasis_harness.embedded import call_syntax, find_model, read_card
 from oasis_harness.errors import ModelNotFound, OasisError, TemplateFailed, TemplateRunaway, UnsupportedTemplate
@@ -73,32 +74,42 @@ def check(where: str, *, as_json: bool, settings: Mapping[str, str], date: datet
 
 def _subject(where: str, settings: Mapping[str, str], date: datetime.date) -> _Subject:
     path = Path(where).expanduser()
-    if path.is_file():
-        source, variables, stops, syntax, tokenizer = *_of_file(path), None
-    else:
-        source, variables, stops, syntax, tokenizer = _of_model(where)
     given = {name: _value(text) for name, text in settings.items()}
     texts = {name: str(value) for name, value in given.items() if name.endswith("_token")}
     switches = {name: value for name, value in given.items() if name not in texts}
+    if path.is_file():
+        source, syntax = _of_file(path)
+        variables: Mapping[str, str] = _VARIABLES
+        tokenizer = None
+        stops: tuple[str, ...] = (texts.get("eos_token", _VARIABLES["eos_token"]),)
+    else:
+        source, variables, stops, syntax, tokenizer = _of_model(where)
     template = Template(source, variables={**variables, **texts}, arguments=switches, date=date)
-    name = path.name if path.is_file() else where
-    return _Subject(template, CallSyntax(*syntax) if syntax else None, stops, name, tokenizer)
+    return _Subject(template, CallSyntax(*syntax) if syntax else None, stops, _named(where), tokenizer)
 
 
-def _of_file(path: Path) -> tuple[str, Mapping[str, str], tuple[str, ...], Any]:
+def _named(where: str) -> str:
+    path = Path(where).expanduser()
+    return path.name if path.is_file() else where
+
+
+def _of_file(path: Path) -> tuple[str, Any]:
     try:
         source = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise OasisError(f"{path} is not UTF-8: {error}.", remedy="Name a chat template.", path=path) from None
     if path.suffix == ".json":
         source = _of_settings(source, path)
-    return source, _VARIABLES, (_VARIABLES["eos_token"],), call_syntax(source)
+    return source, call_syntax(source)
 
 
 def _of_settings(text: str, path: Path) -> str:
     try:
         template = json.loads(text)["chat_template"]
-    except (ValueError, KeyError, TypeError):
+        if isinstance(template, list):
+            named = {one["name"]: one["template"] for one in template}
+            template = named.get("tool_use") or named.get("default")
+    except (ValueError, KeyError, TypeError, RecursionError):
         template = None
     if not isinstance(template, str):
         raise OasisError(
@@ -121,16 +132,19 @@ def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any, 
 
 
 def _value(text: str) -> object:
+    """Return the JSON value that `text` is, if it is one that can be recorded; else the text itself."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        value = json.loads(text)
+        canonical_json(value)
+    except (ValueError, RecursionError):  # also NaN, and half a surrogate pair
+        return text_bytes(text).decode("utf-8", errors="backslashreplace")
+    return value
 
 
 def _unusable(where: str, verdict: str, error: OasisError, code: int, *, as_json: bool) -> int:
     if as_json:
         reason = error.values.get("reason", str(error))
-        print(json.dumps({"template": where, "verdict": verdict, "reason": reason}, ensure_ascii=False))
+        print(json.dumps({"template": _named(where), "verdict": verdict, "reason": reason}, ensure_ascii=False))
     else:
         print(f"{where}: {verdict}\n{textwrap.fill(str(error), 110)}")
     return code

@@ -6,6 +6,7 @@ renders, never tokenises and never asks an engine; nothing in it edits, reorders
 
 from .epoch import Epoch
 from .events import (
+    Body,
     Compaction,
     Event,
     Head,
@@ -23,6 +24,7 @@ from .node import Node, last_sent
 from .store import ConversationFile, Recovery, load, save
 
 __all__ = [
+    "Body",
     "Compaction",
     "Conversation",
     "ConversationFile",

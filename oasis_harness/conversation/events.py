@@ -15,6 +15,7 @@ from oasis_harness.canonical import canonical_json
 from .epoch import Epoch
 
 __all__ = [
+    "Body",
     "Compaction",
     "Event",
     "Head",
@@ -157,9 +158,9 @@ class ThoughtsDropped:
     old_tip: str
     """Digest of the tip before; it stays in the log."""
     n_kept: int
-    """Tokens before the first thought: the old prompt and the new begin with them."""
+    """Tokens that the old prompt and the new begin with, as far as an engine was promised to hold them."""
     n_dropped: int
-    """Tokens of thoughts that were left out."""
+    """Tokens of thoughts, with their marks, that were left out."""
 
 
 Event: TypeAlias = Annotated[

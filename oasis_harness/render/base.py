@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from oasis_harness.errors import UnsupportedTemplate
+from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 
-from .template import Message
+from .template import Message, Template
 
 __all__ = [
     "AFTER_TEXT",
@@ -27,6 +27,7 @@ __all__ = [
     "plain_name",
     "result_message",
     "text_base",
+    "tried",
     "unsupported",
 ]
 
@@ -132,6 +133,14 @@ def result_message(call_id: str, name: str, content: str) -> Message:
 def plain_name(name: str) -> str:
     """Return `name` if a template may print it as scaffold: what a model calls a tool is its own free text."""
     return name if re.fullmatch(r"[\w.:/-]{1,100}", name) else "unknown"
+
+
+def tried(template: Template, messages: Sequence[Message], *, generation_prompt: bool = True) -> str | None:
+    """Return what `template` makes of `messages`, or None where it refuses them."""
+    try:
+        return template.render(messages, generation_prompt=generation_prompt)
+    except TemplateFailed:
+        return None
 
 
 def unsupported(reason: str) -> UnsupportedTemplate:

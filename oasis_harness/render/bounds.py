@@ -19,7 +19,7 @@ from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import Namespace, _PassArg, pass_context
 
-from .budget import Budget, runaway
+from .budget import Budget, Purse, runaway
 from .meter import BUDGET, PRICES, Meter, each, size
 from .prices import charge_call, charge_comparison, charge_json, charge_operator, filter_charge
 
@@ -80,19 +80,25 @@ class BoundedEnvironment(SandboxedEnvironment):
             self.tests[name] = _priced(self.tests[name], filter_charge(name))
         self.filters.update(PRICES)
 
-    def render(self, template: jinja2.Template, inputs: Mapping[str, Any]) -> str:
-        """Render `template` within a budget of the size of `inputs`, which stay as they are.
+    def render(self, template: jinja2.Template, inputs: Mapping[str, Any], purse: Purse | None = None) -> str:
+        """Render `template` within a budget of the size of `inputs`, which stay as they are; `purse` pays for it.
 
         Raises:
             TemplateRunaway: The budget does not suffice, or Python's own bounds were met first.
         """
+        budget = Budget(inputs)
+        if purse is not None:
+            purse.require()
         try:
             given = deepcopy(dict(inputs)) if self.is_changing else inputs
-            return template.render({**given, BUDGET: Budget(inputs)})
+            return template.render({**given, BUDGET: budget})
         except RecursionError:
             raise runaway("its recursion goes deeper than Python can follow") from None
         except (MemoryError, OverflowError) as error:
             raise runaway(str(error.args[-1]).rstrip(".") if error.args else "out of memory") from None
+        finally:
+            if purse is not None:
+                purse.pay(budget)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         if len(source) > LONGEST_SOURCE:

@@ -11,7 +11,7 @@ from jinja2.utils import Namespace
 
 from oasis_harness.errors import TemplateRunaway
 
-__all__ = ["INT_BITS", "ITEM", "Budget", "measure", "runaway"]
+__all__ = ["INT_BITS", "ITEM", "STEPS", "Budget", "Purse", "measure", "runaway"]
 
 STEPS = 4_000_000
 """A step is about one node of the syntax tree evaluated, or 1024 characters looked at."""
@@ -67,6 +67,26 @@ class Budget:
             raise runaway("it writes more than the conversation explains")
         if self.steps < 0:
             raise runaway("it takes more steps than the conversation explains")
+
+
+class Purse:
+    """What several renders may spend together; a render that has begun is paid for, and the next one refused."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def require(self) -> None:
+        """Refuse another render where nothing is left.
+
+        Raises:
+            TemplateRunaway: Nothing is.
+        """
+        if self.steps <= 0:
+            raise runaway("it takes more steps in all its trials than any template should")
+
+    def pay(self, budget: Budget) -> None:
+        """Pay for what was spent of `budget`."""
+        self.steps -= max(1, STEPS - budget.steps + (CHARACTERS - budget.characters >> 10))
 
 
 def runaway(reason: str) -> TemplateRunaway:

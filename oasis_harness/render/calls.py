@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
+from oasis_harness.errors import UnsupportedTemplate
 
 from .base import (
     AFTER_TEXT,
@@ -18,6 +18,7 @@ from .base import (
     call_base,
     result_message,
     text_base,
+    tried,
     unsupported,
 )
 from .parse import CallSyntax, GivenIds
@@ -100,7 +101,7 @@ def _certified(
     if text.count(SENTINEL) != 1:
         raise unsupported("it prints a call more than once")
     _require_verbatim(text)
-    alone = _try(template, form.messages([(_ID, _NAME)]), generation_prompt=False) or ""
+    alone = tried(template, form.messages([(_ID, _NAME)]), generation_prompt=False) or ""
     form = replace(form, cut=_cut(text, alone, syntax, closer, stops), is_json=_is_json(text, syntax))
     form = replace(form, is_parallel=_is_parallel(template, form), closer=_closer(form, alone, text))
     delta_base = _delta_base(template, form, form.cut.split(text)[1])
@@ -145,10 +146,10 @@ def _delta_base(template: Template, form: CallForm, delta: str) -> DeltaBase:
     if _is_counted(template, form):
         return DeltaBase.COUNTER
     result = result_message(_ID, _NAME, _RESULT)
-    free = _try(template, [*text_base(), result])
+    free = tried(template, [*text_base(), result])
     if free is not None and _delta_or_nothing(AFTER_TEXT, free) == delta:
         return DeltaBase.FREE
-    other = _try(template, [*call_base([("oasis0009", "oasis_other")], as_text=form.arguments_as_text), result])
+    other = tried(template, [*call_base([("oasis0009", "oasis_other")], as_text=form.arguments_as_text), result])
     if other is not None and _delta_or_nothing(form.cut, other) == delta:
         return DeltaBase.ANY_CALL
     return DeltaBase.SAME_CALL
@@ -206,7 +207,7 @@ def _is_parallel(template: Template, form: CallForm) -> bool:
     calls = [("oasis0001", "oasis_other"), (_ID, _NAME)]
     results = [result_message(*call, said) for call, said in zip(calls, (_OTHER, _RESULT), strict=True)]
     base = call_base(calls, first=_FIRST, as_text=form.arguments_as_text)
-    text = _try(template, [*base, *results]) or ""
+    text = tried(template, [*base, *results]) or ""
     return text.count(SENTINEL) == 1 and all(word in text for word in (_FIRST, _OTHER, "oasisRESULT"))
 
 
@@ -236,11 +237,4 @@ def _answered(
 ) -> str | None:
     """Return the render of one call and its result, or None where the template refuses it."""
     base = form.messages([(call_id, _NAME)], earlier)
-    return _try(template, [*before, *base, result_message(call_id, _NAME, _RESULT)])
-
-
-def _try(template: Template, messages: Sequence[Message], *, generation_prompt: bool = True) -> str | None:
-    try:
-        return template.render(messages, generation_prompt=generation_prompt)
-    except TemplateFailed:
-        return None
+    return tried(template, [*before, *base, result_message(call_id, _NAME, _RESULT)])

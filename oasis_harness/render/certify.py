@@ -15,6 +15,7 @@ from oasis_harness.canonical import canonical_json
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 
 from .base import AFTER_TEXT, SENTINEL, Cut, after_past, result_message, text_base, unsupported
+from .budget import STEPS
 from .calls import CallForm, certify_calls
 from .certificate import BoundaryName, Certificate, Kept, Switch, Thinking
 from .parse import JSON_CALLS, CallSyntax
@@ -30,6 +31,8 @@ _WORD = "oasisUSER5c27"
 _USER = _WORD + " \"a\" 'b' <i>&amp;</i> \\n {{ x }} é\n\n  two"
 """What a person may type; a template that changes any of it is not used."""
 _SYSTEM = _USER.replace("USER", "SYSTEM")
+_STEPS = 4 * STEPS
+"""For the whole battery; of 786 published templates the dearest takes a twentieth of it."""
 _TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -50,9 +53,11 @@ def certify_template(template: Template, syntax: CallSyntax | None = None, *, st
     Raises:
         UnsupportedTemplate: It cannot; the message names the first reason.
         TemplateFailed: It needs a variable that was not given.
+        TemplateRunaway: One render of it, or all together, take more steps than any template should.
     """
     arguments = canonical_json(dict(template.arguments))
-    return _certified(_Question(template.digest, arguments, syntax, tuple(stops), template))
+    date = template.date if "strftime_now" in template.source else None
+    return _certified(_Question(template.digest, arguments, date, syntax, tuple(stops), template))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class _Question:
 
     digest: str
     arguments: bytes
+    date: datetime.date | None
     syntax: CallSyntax | None
     stops: tuple[str, ...]
     template: Template = field(compare=False)
@@ -72,6 +78,7 @@ def _certified(question: _Question) -> Certificate:
     uses_date = "strftime_now" in template.source
     if uses_date and template.date is None:
         template = template.at(datetime.date(2000, 1, 1))
+    template = template.rationed(_STEPS)
     template = template.shaped(_fitting_shape(template))
     opened = _Opened.of(template)
     calls = _Calls.of(template, opened, question.syntax, question.stops)
@@ -239,14 +246,19 @@ def _kept(template: Template, opened: _Opened, native: CallForm | None, thinking
 
 def _keep_switch(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking) -> Switch | None:
     """Return the first setting under which the same first prompt goes on to keep what was thought, everywhere."""
-    first = _render_or_nothing(template, [_user()], tools=_tools(opened))
+    first = _first_prompts(template, opened)
     for switch in switch_candidates(template):
         tried = template.under({switch.name: switch.value})
-        if _render_or_nothing(tried, [_user()], tools=_tools(opened)) != first:
-            continue
-        if _kept(tried, opened, native, thinking) is Kept.ALWAYS:
+        if _first_prompts(tried, opened) == first and _kept(tried, opened, native, thinking) is Kept.ALWAYS:
             return switch
     return None
+
+
+def _first_prompts(template: Template, opened: _Opened) -> list[str]:
+    """Return the first prompt with a system text and tools, with one of them, and with none."""
+    heads: list[list[Message]] = [[], [{"role": "system", "content": _SYSTEM}]] if opened.has_system else [[]]
+    tools: list[list[dict[str, Any]]] = [[], _tools(opened)] if opened.has_tools else [[]]
+    return [_render_or_nothing(template, [*head, _user()], tools=some) for head in heads for some in tools]
 
 
 def _tools(opened: _Opened) -> list[dict[str, Any]]:

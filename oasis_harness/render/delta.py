@@ -168,15 +168,18 @@ class Renderer:
             return closing + cut.split(self._render([*base, *messages], tools or given))[1]
 
         plain = render(new)
-        return self._delta(plain, trace(plain, render, new), self.dialect.certificate.closer, cut.closer)
+        closers = (self.dialect.certificate.closer, cut.closer)
+        return self._delta(plain, trace(plain, render, new), *closers, closing=closing)
 
-    def _delta(self, plain: str, traced: Traced, *closers: str) -> Delta:
+    def _delta(self, plain: str, traced: Traced, *closers: str, closing: str = "") -> Delta:
         data, opener = plain.encode(), self.dialect.certificate.generation_prompt.encode()
 
         @cache
         def owners() -> _Owners:
             found, share = traced.owned()
-            ends = framed(found, data, closers=[closer.encode() for closer in closers if closer], opener=opener)
+            ends = framed(
+                found, data, closers=[one.encode() for one in closers if one], opener=opener, closing=closing.encode()
+            )
             return _Owners(tiled(ends, len(data)), share)
 
         return Delta(data, traced.authored, owners)

@@ -47,12 +47,14 @@ class Dialect:
         date: datetime.date | None = None,
         syntax: CallSyntax | None = None,
         stops: Sequence[str] = (),
+        sets_switch: bool = True,
     ) -> "Dialect":
         """Certify the template `source` and choose how calls are written.
 
         `syntax` is the model family's own; it is used where the template knows tools. `stops` are the texts of the
         model's stop tokens. `date` is kept only where the template asks for one. Where the template drops what the
-        model thought and has a switch against that, the switch is set, unless `arguments` sets it.
+        model thought and has a switch against that, the switch is set, unless `arguments` sets it or `sets_switch` is
+        false.
 
         Raises:
             TemplateFailed: The source does not compile.
@@ -60,7 +62,7 @@ class Dialect:
         """
         template = Template(source, variables=variables, arguments=arguments, date=date)
         certificate = certify_template(template, syntax, stops=stops)
-        switch = certificate.thinking.switch if certificate.thinking is not None else None
+        switch = certificate.thinking.switch if certificate.thinking is not None and sets_switch else None
         if switch is not None:
             template = template.under({switch.name: switch.value})
             certificate = certify_template(template, syntax, stops=stops)

@@ -60,17 +60,20 @@ def tiled(found: Iterable[Span], n_bytes: int) -> tuple[Span, ...]:
     return tuple(tiles)
 
 
-def framed(found: Sequence[Span], data: bytes, *, closers: Iterable[bytes], opener: bytes) -> list[Span]:
+def framed(
+    found: Sequence[Span], data: bytes, *, closers: Iterable[bytes], opener: bytes, closing: bytes = b""
+) -> list[Span]:
     """Return `found` with the template's end of the last reply and its start of the next, where they stand at the ends.
 
-    `closers` are what may end a reply; `opener` is what starts one.
+    `closers` are what may end a reply; `opener` is what starts one. `closing` are the harness's words before all that.
     """
-    start, end = (found[0].start, found[-1].end) if found else (len(data), 0)
-    n_closer = next((len(one) for one in closers if len(one) <= start and data.startswith(one)), 0)
+    start, end, left = *((found[0].start, found[-1].end) if found else (len(data), 0)), len(closing)
+    n_closer = next((len(one) for one in closers if left + len(one) <= start and data.startswith(one, left)), 0)
     at = len(data) - len(opener) if data.endswith(opener) else 0
-    before = Span(0, n_closer, f"{TEMPLATE}/closer", Resolution.SCAFFOLD)
+    ours = Span(0, left, HARNESS, Resolution.SCAFFOLD)
+    before = Span(left, left + n_closer, f"{TEMPLATE}/closer", Resolution.SCAFFOLD)
     after = Span(at, len(data), f"{TEMPLATE}/generation prompt", Resolution.SCAFFOLD)
-    return [before, *found, *([after] if at >= max(end, n_closer) and opener else [])]
+    return [ours, before, *found, *([after] if at >= max(end, before.end) and opener else [])]
 
 
 def _is_same_owner(before: Span, after: Span) -> bool:

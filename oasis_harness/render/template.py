@@ -20,9 +20,10 @@ from oasis_harness.canonical import canonical_json, digest
 from oasis_harness.errors import TemplateFailed, TemplateRunaway
 
 from .bounds import BoundedEnvironment
+from .budget import Purse
 from .date import format_date
 
-__all__ = ["Message", "Shape", "Template", "text_of"]
+__all__ = ["GenerationTag", "Message", "Shape", "Template", "text_of"]
 
 Message: TypeAlias = dict[str, Any]
 """A chat message as templates know it: `role`, `content`, and for calls `tool_calls`."""
@@ -62,6 +63,7 @@ class Template:
         self.arguments = dict(arguments or {})
         self.date = date
         self.shape = Shape()
+        self._purse: Purse | None = None
         try:
             self._environment = _environment(date)
             self._compiled = self._environment.from_string(source)
@@ -84,7 +86,7 @@ class Template:
         """Return the same template with another frozen date."""
         if "strftime_now" in self.source:
             other = Template(self.source, variables=self.variables, arguments=self.arguments, date=date)
-            other.shape = self.shape
+            other.shape, other._purse = self.shape, self._purse
         else:
             other = copy.copy(self)  # shares what is compiled
             other.date = date
@@ -102,6 +104,12 @@ class Template:
         other.shape = shape
         return other
 
+    def rationed(self, n_steps: int) -> "Template":
+        """Return the same template, whose renders, and those of its copies, may take so many steps together."""
+        other = copy.copy(self)
+        other._purse = Purse(n_steps)
+        return other
+
     def render(
         self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = (), generation_prompt: bool = False
     ) -> str:
@@ -116,7 +124,7 @@ class Template:
         given = {"messages": some, "tools": some_tools, "add_generation_prompt": generation_prompt}
         inputs = {"documents": None, **self.variables, **self.arguments, **given}
         try:
-            text = self._environment.render(self._compiled, inputs)
+            text = self._environment.render(self._compiled, inputs, self._purse)
             text.encode()  # a template can write half a surrogate pair, which no prompt can carry
         except TemplateRunaway:
             raise
@@ -139,7 +147,7 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-8", errors="backslashreplace")
 
 
-class _GenerationTag(jinja2.ext.Extension):
+class GenerationTag(jinja2.ext.Extension):
     """`{% generation %}…{% endgeneration %}` marks what a model said; for rendering it is only a scope."""
 
     tags = {"generation"}  # noqa: RUF012 - the base class declares it so
@@ -152,7 +160,7 @@ class _GenerationTag(jinja2.ext.Extension):
 
 def _environment(date: datetime.date | None) -> BoundedEnvironment:
     environment = BoundedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, jinja2.ext.loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise

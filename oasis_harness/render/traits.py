@@ -3,9 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from oasis_harness.errors import TemplateFailed
-
-from .base import SENTINEL, result_message, text_base
+from .base import SENTINEL, result_message, text_base, tried
 from .calls import CallForm
 from .certificate import Arguments, Handling, NoneContent
 from .template import Message, Template
@@ -45,18 +43,18 @@ def trimmed_roles(template: Template, form: CallForm | None, *, has_system: bool
         del tries["system"]
     if form is not None and form.has_role:
         tries["tool"] = [*form.messages([_CALL]), result_message(*_CALL, spaced)]
-    return tuple(role for role, messages in tries.items() if _is_trimmed(_try(template, messages), spaced))
+    return tuple(role for role, messages in tries.items() if _is_trimmed(tried(template, messages), spaced))
 
 
 def none_content(template: Template, form: CallForm | None) -> NoneContent:
     """Return what becomes of an assistant message without content, beside a call where there are calls."""
     empty = form.messages([_CALL]) if form is not None and form.writes_calls else text_base(said="")
     texts = [
-        _try(template, [*empty[:-1], {**empty[-1], "content": content}, _message("user", "dummy")])
+        tried(template, [*empty[:-1], {**empty[-1], "content": content}, _message("user", "dummy")])
         for content in ("", None)
     ]
     if form is not None and form.writes_calls and texts[1] is None:  # it may be the user turn that is refused
-        texts = [_try(template, [*empty[:-1], {**empty[-1], "content": content}]) for content in ("", None)]
+        texts = [tried(template, [*empty[:-1], {**empty[-1], "content": content}]) for content in ("", None)]
     if texts[1] is None:
         return NoneContent.REFUSED
     if texts[0] == texts[1]:
@@ -94,7 +92,7 @@ def _called(template: Template, arguments: object) -> str | None:
     reply = {"role": "assistant", "content": "", "tool_calls": [call]}
     result = result_message("oasis0000", "oasis_probe", "dummy")
     texts = [
-        _try(template, [_message("user", "dummy"), reply, *after], generation_prompt=bool(after))
+        tried(template, [_message("user", "dummy"), reply, *after], generation_prompt=bool(after))
         for after in ([result], [])
     ]
     return next((text for text in texts if text is not None), None)
@@ -102,7 +100,7 @@ def _called(template: Template, arguments: object) -> str | None:
 
 def _handling(template: Template, messages: Sequence[Message]) -> Handling:
     """Return what becomes of the last message, which says the word, after one that says the sentinel."""
-    text = _try(template, messages)
+    text = tried(template, messages)
     if text is None:
         return Handling.REFUSED
     if _WORD not in text:
@@ -117,10 +115,3 @@ def _is_trimmed(text: str | None, spaced: str) -> bool:
 
 def _message(role: str, content: str) -> Message:
     return {"role": role, "content": content}
-
-
-def _try(template: Template, messages: Sequence[Message], *, generation_prompt: bool = True) -> str | None:
-    try:
-        return template.render(messages, generation_prompt=generation_prompt)
-    except TemplateFailed:
-        return None

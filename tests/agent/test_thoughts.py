@@ -7,9 +7,11 @@ import pytest
 
 from oasis_harness import Sampling, ScriptedEngine, Session
 from oasis_harness.agent import Thoughts
-from oasis_harness.conversation import ThoughtsDropped
+from oasis_harness.conversation import Conversation, ConversationFile, Epoch, Head, ThoughtsDropped
 from oasis_harness.engine import ModelCard
 from oasis_harness.engine.scripted import scripted_card
+from oasis_harness.errors import PromptTooLong
+from oasis_harness.render import Template
 from oasis_harness.tokens import byte_tokenizer
 from tests.render.thinkers import THINKING
 
@@ -114,3 +116,64 @@ def test_what_a_cut_reply_left_open_is_closed_by_recorded_words(said: str, closi
     assert sent.sent.startswith(f"{closing}<|im_end|>".encode())
     specials = talk.engine.card.tokenizer.specials
     assert not closing or specials[closing.strip()] in sent.ids
+
+
+def test_what_old_and_new_prompt_share_is_kept_however_the_answer_begins() -> None:
+    """A reply with two thoughts goes on, without the first, as it began: the engine reuses that too."""
+    talk = session(["<think>\na\n</think>\n\n<think>\nb", "Bye"], thoughts="epoch")
+    talk.send("Hi")
+    turn = talk.send("Go")
+    assert turn.reuse.expected == turn.reuse.reused > len("<|im_start|>user\nHi") and turn.reuse.deficit == 0
+
+
+def test_a_fork_in_an_older_epoch_is_asked_for_the_first_time() -> None:
+    """The engine holds the newer epoch; what it would hand over is another prompt."""
+    talk = session(["<think>\na\n</think>\n\nHello", "Bye", "Other"], thoughts="epoch")
+    talk.send("Hi")
+    at = talk.conversation.tip
+    talk.send("Go")
+    assert talk.fork(at).send("Else").reuse.cause == "cold"
+
+
+def test_a_mark_of_the_prompt_that_nothing_was_said_after_goes_too() -> None:
+    """Nothing closes it once its reply is not the last event."""
+    call = 'hm\n</think>\n\n<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>'
+    talk = session([call, "", "mh\n</think>\n\nBye"], PROMPTED, thoughts="epoch")
+    talk.record_results({talk.send("Hi").calls[0].id: "x" * 200})
+    stream = talk.reply()
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]  # a generator
+    assert talk.send("Go").reuse.deficit == 0
+    assert prompt(talk).count("<think>") == prompt(talk).count("</think>") == 1
+
+
+def test_the_words_that_closed_a_thought_go_with_it(tmp_path: Path) -> None:
+    said, path = "<think>\nhm", tmp_path / "c.jsonl"
+    with session([f"{said}…", "Bye"], sampling=Sampling(max_tokens=len(said)), path=path) as talk:
+        talk.send("Hi")
+        talk.send("Go")
+    again = Session.load(path, ScriptedEngine(["Fine"], card=card(THINKING)), thoughts="epoch")
+    again.send("More")
+    assert "think>" not in prompt(again)
+
+
+def test_a_turn_that_does_not_fit_opens_no_epoch() -> None:
+    talk = Session(
+        ScriptedEngine(["<think>\nhm\n</think>\n\nHello"], card=replace(card(THINKING), n_context=300)),
+        thoughts="epoch",
+    )
+    talk.send("Hi")
+    tip = talk.conversation.tip
+    with pytest.raises(PromptTooLong):
+        talk.send("x" * 400)
+    assert talk.conversation.tip == tip
+
+
+def test_a_conversation_that_was_begun_without_the_switch_goes_on_without_it(tmp_path: Path) -> None:
+    ours, path = card(KEEPING), tmp_path / "c.jsonl"
+    template = Template(KEEPING, variables=ours.template_variables)
+    file = ConversationFile(path)
+    Conversation(Head(Epoch(template.digest, "{}", ours.tokenizer.digest), b""), sink=file.append)
+    file.close()
+    again = Session.load(path, ScriptedEngine(["Hello"], card=ours))
+    assert again.send("Hi").text == "Hello" and again.dialect.switch is None

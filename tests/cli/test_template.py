@@ -63,7 +63,7 @@ def test_json_is_the_certificate_and_a_refusal_says_why(check) -> None:  # type:
     found = json.loads(out)
     assert code == 0 and (found["letter"], found["verdict"], found["native"]["delta_base"]) == ("A", "extends", "free")
     code, out = check("{{ messages[0].content.upper() }}", "--json")
-    assert code == 3
+    assert code == 3 and json.loads(out)["template"] == "x.jinja"
     assert (
         json.loads(out)["reason"] == "it changes or drops what a user types" and json.loads(out)["verdict"] == "refused"
     )
@@ -83,6 +83,25 @@ def test_what_is_not_there_is_an_error_of_its_own(check) -> None:  # type: ignor
     assert code == 2 and "nosuch is neither a file nor a model on this machine" in out
     code, out = check("{}", name="tokenizer_config.json")
     assert code == 2 and "has no chat_template" in out
+
+
+def test_what_json_or_unicode_has_no_form_for_is_set_as_text(check) -> None:  # type: ignore[no-untyped-def]
+    for value in ("NaN", "1e999", '"\\ud800"', "[" * 20_000 + "]" * 20_000, "\udcff"):
+        code, out = check(CHATML, "--set", f"x={value}", "--set", f"bos_token={value}", "--json")
+        assert code == 0 and isinstance(json.loads(out)["arguments"]["x"], str)
+
+
+def test_a_call_ends_at_the_end_token_that_was_set(check) -> None:  # type: ignore[no-untyped-def]
+    source = CHATML_TOOLS.replace("{{- '<|im_end|>\\n' }}", "{{- eos_token }}").replace("tool_call>", "made>")
+    _, out = check(source, "--set", "eos_token=<|end|>", "--json")
+    assert json.loads(out)["native"]["cut"] == {"end": "", "closer": "<|end|>"}
+
+
+def test_a_named_template_of_a_tokenizer_config_is_found(check) -> None:  # type: ignore[no-untyped-def]
+    """As where the model's folder is named: the one for tools, else the default."""
+    settings = json.dumps({"chat_template": [{"name": "default", "template": CHATML}]})
+    code, out = check(settings, name="tokenizer_config.json")
+    assert code == 0 and "class A" in out
 
 
 @pytest.mark.slow

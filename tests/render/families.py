@@ -84,8 +84,14 @@ def _deepseek_calls(text: str, tools: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _kimi_calls(text: str, tools: Sequence[Mapping[str, Any]]) -> Any:
-    pairs = [call.split("<|args|>") for call in re.findall(r"<\|call\|>(.*?)<\|/call\|>", text, flags=re.DOTALL)]
-    return [{"id": call_id, "name": call_id, "arguments": json.loads(arguments)} for call_id, arguments in pairs]
+    found = []
+    while text:
+        name, _, rest = text.removeprefix("<|call|>").partition(":")
+        call_id, _, rest = rest.partition("<|args|>")
+        arguments, end = json.JSONDecoder().raw_decode(rest)
+        found.append({"id": call_id, "name": name, "arguments": arguments})
+        text = rest[end:].removeprefix("<|/call|>")
+    return found
 
 
 XML_CALLS = CallSyntax("<tool_call>", "</tool_call>", _xml_call)

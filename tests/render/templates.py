@@ -418,8 +418,8 @@ KIMI = """\
 {{- '<|im_' + message.role + '|>' + message.role + '<|im_middle|>' }}
 {%- if message.content is not none %}{{- '<|text|>' + message.content }}{%- endif %}
 {%- for call in message.tool_calls or [] %}
-{{- ('<|calls|>' if loop.first else '') + '<|call|>' + call.id + '<|args|>' + call.function.arguments | tojson }}
-{{- '<|/call|>' + ('<|/calls|>' if loop.last else '') }}
+{{- ('<|calls|>' if loop.first else '') + '<|call|>' + call.function.name + ':' + call.id + '<|args|>' }}
+{{- call.function.arguments | tojson + '<|/call|>' + ('<|/calls|>' if loop.last else '') }}
 {%- endfor %}
 {%- endif %}
 {{- '<|im_end|>' }}

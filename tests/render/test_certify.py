@@ -1,5 +1,6 @@
 """Certificates: what each family is seen to do, and why some templates are refused."""
 
+import datetime
 from dataclasses import fields, replace
 
 import pytest
@@ -8,6 +9,7 @@ from oasis_harness.errors import TemplateFailed, TemplateRunaway, UnsupportedTem
 from oasis_harness.render import JSON_CALLS, CallForm, Certificate, GivenIds, Template, certify_template
 from oasis_harness.render.base import Base, Cut, DeltaBase
 from oasis_harness.render.certificate import Arguments, BoundaryName, Handling, Kept, Landmark, NoneContent, Switch
+from oasis_harness.render.thinking import switch_candidates
 
 from .families import EXTENDING, KEPT, REWRITING, VARIABLES, XML_CALLS, Family
 from .talk import DATE, Driver, Step, Talk, dialect, tool
@@ -264,6 +266,18 @@ MUTANTS: list[Mutant] = [
     ("system first", "'<|sep|>'", "('' if loop.last else '<|sep|>')", "closer", ""),
     ("longcat", "'[Round ' + round.number | string + '] USER:'", "'USER:'", "counts_turns", False),
     ("aya", "'<|' + message.role", "'<|' + loop.index | string + message.role", "counts_turns", True),
+    ("chatml", "message.content }}", "message.content[0].text }}", "has_parts", True),
+    ("chatml", "message.content }}", "message.content | map(attribute='text') | join }}", "has_parts", True),
+    ("longcat", "{%- if tools %}", "{%- if tools | length %}", "lists_no_tools", True),
+    ("aya", "{%- if tools %}", "{%- for tool in tools %}{{- '' }}{%- endfor %}{%- if tools %}", "lists_no_tools", True),
+    (
+        "aya",
+        "'<|' + message.role",
+        "('<|by a caller|>' if tools and message.role == 'user' else '') + '<|' + message.role",
+        "needs_tools",
+        True,
+    ),
+    ("kimi", "'<|im_end|>' }}", "'<|im_end|>' + ('<|tools|>' if tools else '') }}", "needs_tools", True),
     ("chatml", "{% if add", "{{ strftime_now('%Y') if false else '' }}{% if add", "uses_date", True),
     ("harmony", "strftime_now('%Y-%m-%d')", "'today'", "uses_date", False),
     ("chatml with tools", _ELSE, _LATER, "roles", _IN_PLACE | {"developer": Handling.DROPPED}),
@@ -345,11 +359,13 @@ MUTANTS: list[Mutant] = [
 
 FACTS = {
     *("has_system", "has_tools", "generation_prompt", "closer", "counts_turns", "uses_date", "roles", "trims"),
+    *("has_parts", "lists_no_tools", "needs_tools"),
     *("none_content", "object_arguments", "text_arguments", "prints_python", "thinking", "letter"),
 }
 _ARGUMENTS = {"object_arguments", "text_arguments", "prints_python"}
 MAY_FOLLOW: dict[str, set[str]] = {
     "has_system": {"roles"},
+    "has_parts": {"none_content"},
     "generation_prompt": {"letter"},
     "closer": {"letter"},
     "counts_turns": {"letter"},
@@ -464,3 +480,42 @@ def test_a_template_that_runs_away_is_not_tried_any_further() -> None:
     runaway = "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
     with pytest.raises(TemplateRunaway):
         certificate(CHATML + "{% if messages | length > 1 %}" + runaway + "{% endif %}")
+
+
+SWITCHED = THINKING.replace("loop.index0 > last.user and", "(keep_thoughts or loop.index0 > last.user) and")
+
+
+@pytest.mark.parametrize("head", ["messages[0].role == 'system'", "not tools", "tools"])
+def test_a_switch_that_changes_any_first_prompt_is_not_set(head: str) -> None:
+    """Also one that speaks only where there is a system text, or where there are no tools."""
+    source = "{% if keep_thoughts and " + head + " %}Keep thinking.{% endif %}" + SWITCHED
+    assert found_switch(SWITCHED) == Switch("keep_thoughts", True)
+    assert found_switch(source) is None
+
+
+@pytest.mark.parametrize("tag", ["{%- generation -%}", "{% generation %}"])
+def test_a_switch_is_found_beside_a_generation_tag(tag: str) -> None:
+    said = tag + "{{- message.content }}" + tag.replace("generation", "endgeneration")
+    assert found_switch(SWITCHED.replace("{{- message.content }}", said)) == Switch("keep_thoughts", True)
+
+
+def found_switch(source: str) -> Switch | None:
+    thinking = certificate(source).thinking
+    assert thinking is not None
+    return thinking.switch
+
+
+def test_each_date_has_a_certificate_of_its_own() -> None:
+    """A template may tell it anywhere, the opener of a reply included."""
+    source = CHATML + "{% if add_generation_prompt %}{{ strftime_now('%Y') }}{% endif %}"
+    years = [certify_template(Template(source, date=datetime.date(year, 1, 1))) for year in (2024, 2025)]
+    assert [one.generation_prompt[-4:] for one in years] == ["2024", "2025"]
+
+
+def test_no_template_can_make_its_certificate_take_long() -> None:
+    """Each render may stay within its budget, and each variable ask for renders of its own: all are bounded too."""
+    loops = "{% for a in range(700) %}{% for b in range(700) %}{% endfor %}{% endfor %}"
+    with pytest.raises(TemplateRunaway, match="all its trials"):
+        certificate(loops + THINKING)
+    reads = "".join(f"{{% if v{n} %}}{{% endif %}}" for n in range(2000))
+    assert len({one.name for one in switch_candidates(Template(reads + THINKING))}) == 32

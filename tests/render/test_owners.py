@@ -126,3 +126,14 @@ def test_spans_say_where_their_tool_or_skill_was_registered() -> None:
     assert [span.source for span in owners.find("head/system")] == ["agent.py:7"]
     assert {span.source for span in owners.find("template")} == {""}
     assert __file__.encode() not in sent(log)
+
+
+def test_what_closes_a_cut_reply_is_the_words_of_the_harness() -> None:
+    """They stand before the template's own closer, which keeps its name."""
+    cut = Reply(b'<tool_call>\n{"name": "read_f', "length", "auto", 0)
+    log = play(User(b"Go"), cut, ToolResults((ToolResult("c00002000", "unknown", b"cut off"),)))
+    found = provenance(log, RENDER)
+    assert_tiled(found.spans, len(sent(log)))
+    start = len(sent(log)) - len(log.tip.sent)
+    ours, closer = (found.explain(start + at) for at in (0, len(b"</tool_call>")))
+    assert (ours.name, ours.end - ours.start, closer.name) == ("harness", len(b"</tool_call>"), "template/closer")
