@@ -1,5 +1,6 @@
 """Fixtures and the Hypothesis profile of the whole suite."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,9 @@ def default_model() -> Path:
 
     load_blas()
     return pull_model(DEFAULT_MODEL)
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the tests of it: a run that a shell started in the background begins with interrupts ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
