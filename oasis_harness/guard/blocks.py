@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from oasis_harness.canonical import text_bytes
 
-__all__ = ["SAMPLING_ONLY", "Block", "Body", "Read", "Reader", "Request", "common_prefix", "members"]
+__all__ = ["SAMPLING_ONLY", "Block", "Body", "Read", "Reader", "Request", "dump", "members"]
 
 Body: TypeAlias = Mapping[str, Any] | bytes | str
 """A chat body, its JSON, or a raw prompt."""
@@ -26,6 +26,7 @@ SAMPLING_ONLY = frozenset(
         *("max_tokens", "max_completion_tokens", "max_output_tokens", "logprobs", "top_logprobs"),
         *("presence_penalty", "frequency_penalty", "repetition_penalty", "tool_choice", "parallel_tool_calls"),
         *("stream", "stream_options", "user", "metadata", "store", "service_tier", "safety_identifier", "timeout"),
+        *("request_id", "priority", "n_predict", "keep_alive"),
     }
 )
 """Fields of a body that never reach the prompt; every other one counts."""
@@ -162,7 +163,7 @@ class Reader:
             if name in _LISTS and isinstance(value, list | tuple) and value:
                 fields[name] = self._of_list(name, value)
             elif name not in self._ignored:
-                fields[name] = _dump(value)
+                fields[name] = dump(value)
         return fields
 
     def _of_list(self, section: str, items: Sequence[Any]) -> list[Block]:
@@ -185,7 +186,7 @@ class Reader:
         key = _marshalled([item])
         block = self._of_value[section].get(key) if key else None
         if block is None:
-            block = self._of_value[section][key] = self._block(section, _dump(item))
+            block = self._of_value[section][key] = self._block(section, dump(item))
         return block
 
     def _of_text(self, text: str) -> dict[str, str | list[Block]]:
@@ -253,18 +254,6 @@ class Reader:
         return block
 
 
-def common_prefix(a: str | bytes, b: str | bytes) -> int:
-    """Return how many characters or bytes `a` and `b` begin with in common."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 def members(text: str, at: int) -> Iterator[tuple[str, int, int]]:
     """Yield each member of the JSON object or array at `at`: its step of a path, and where its value lies."""
     is_object, index = text[at] == "{", 0
@@ -299,7 +288,12 @@ def _marshalled(items: Sequence[Any]) -> bytes:
         return b""
 
 
-def _dump(value: object) -> str:
+def dump(value: object) -> str:
+    """Return compact JSON, keys in their own order.
+
+    Raises:
+        TypeError: Something that JSON has no form for.
+    """
     return _ENCODER.encode(value)
 
 

@@ -12,7 +12,8 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from .blocks import Block, Read, common_prefix, members
+from .blocks import Block, Read, members
+from .shown import first_difference
 
 __all__ = [
     "ABSENT",
@@ -146,7 +147,7 @@ def _listed(before: Read, after: Read, section: str, at: int) -> Change:
     a, b = (parse(block.text) if block else ABSENT for block in blocks)
     path, a, b = _first_difference(a, b, name)
     if path == name and blocks[0] and blocks[1] and a == b:
-        path += path_at(blocks[0].text, common_prefix(blocks[0].text, blocks[1].text))
+        path += path_at(blocks[0].text, first_difference(blocks[0].text, blocks[1].text))
     return Change(before, after, section, at, blocks, path=path, leaf=(a, b))
 
 

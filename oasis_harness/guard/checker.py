@@ -146,9 +146,15 @@ class Checker:
         if self._fault is not None:
             raise self._fault
 
+    def _require_signed(self, comparison: Comparison) -> None:
+        """Refuse to call a prompt the same, while signing too, whose last entry was never accepted, or is gone."""
+        if self._reason is not None:
+            self._ledger.verify(self._folder.signed(f"{comparison.name}.{comparison.dialect}"))
+
     def _outcome(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
         match comparison.category:
             case Category.SAME:
+                self._require_signed(comparison)
                 self._tally.add("same")
                 return ""
             case Category.MISSING if self._records:

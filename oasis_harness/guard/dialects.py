@@ -90,9 +90,10 @@ class Dialects:
             BadDialect: There is no such dialect, it cannot be used, or two of them have one name.
         """
         if isinstance(given, Mapping):
-            return [Spoken(_file_name(name), dialect, None) for name, dialect in given.items()]
-        several = (given,) if isinstance(given, str | Path | Dialect) else given
-        found = [self._one(one, arguments or {}) for one in several]
+            found = [Spoken(_file_name(name), dialect, None) for name, dialect in given.items()]
+        else:
+            several = (given,) if isinstance(given, str | Path | Dialect) else given
+            found = [self._one(one, arguments or {}) for one in several]
         names = [spoken.name for spoken in found]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice or not names:

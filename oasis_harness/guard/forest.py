@@ -115,9 +115,8 @@ class Forest:
             if is_telling and (node := self._seen.get(block)) is not None:
                 request = self._latest[node]
                 votes[request] = votes.get(request, 0) + 1
-        if votes:
-            return max(votes, key=lambda request: (votes[request], request))
-        return self._resembling(read)
+        voted = max(votes, key=lambda request: (votes[request], request)) if votes else self._resembling(read, depth)
+        return None if voted is None or _is_aside(read, self.reads[voted]) else voted
 
     def _shares_start(self, read: Read, depth: int, first: Read) -> bool:
         """Whether `read` begins with the whole first request of a conversation."""
@@ -125,14 +124,34 @@ class Forest:
             return bool(first.prompt) and read.prompt.startswith(first.prompt)
         return depth >= len(first.blocks) and depth > read.n_head
 
-    def _resembling(self, read: Read) -> int | None:
-        """Return the request whose history `read` holds with its beginning respelled or a little changed."""
-        letters = _letters(read)
+    def _resembling(self, read: Read, depth: int) -> int | None:
+        """Return the request whose history `read` holds with its beginning respelled or a little changed.
+
+        It holds none where its beginning stands to the byte and nothing was said since: many conversations open with
+        one environment, or with the same examples.
+        """
+        is_new = depth > read.n_head and all(block.role != "assistant" for block in read.blocks[depth:])
+        letters = "" if is_new else _letters(read)
         if letters and (start := self._starts.get(letters)) is not None:
             return self._latest[self._ends[start]]
         alike = [(_likeness(self.reads[index], read), index) for index in self._recent if self._is_open(index)]
         likeness, index = max(alike, default=(0.0, 0))
         return index if likeness >= _LIKENESS else None
+
+
+def _is_aside(read: Read, other: Read) -> bool:
+    """Whether `read` opens with the words of `other` for another purpose, as what asks for a title does.
+
+    It has nothing said in it yet, another system text altogether, and not the same tools.
+    """
+    old, new = (_system_text(one) for one in (other, read))
+    tools = read.section("tools")
+    is_same_agent = bool(tools) and tools == other.section("tools")
+    return not (read.has_reply or is_same_agent) and bool(old and new) and _shared(old, new) < _LIKENESS
+
+
+def _system_text(read: Read) -> str:
+    return " ".join(block.text for block in read.blocks[: read.n_head] if block.section in ("system", "messages"))
 
 
 def _letters(read: Read) -> str:

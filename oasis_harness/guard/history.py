@@ -7,7 +7,8 @@ import re
 from itertools import takewhile
 
 from .changes import ABSENT, Change, Members, Shift, Tree, parse, words_of
-from .texts import first_difference, mask_of
+from .shown import first_difference
+from .texts import mask_of
 from .wording import is_prompt, is_rewritten, is_told, order, presence
 
 __all__ = ["cache", "ephemeral", "n_same", "retroactive", "structural", "template", "token", "topology"]

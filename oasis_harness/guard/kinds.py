@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import Final
 
 from . import history, wording
-from .blocks import Body, Read, Reader, Request, common_prefix
+from .blocks import Body, Read, Reader, Request
 from .changes import Change, change_of
+from .shown import first_difference
 
 __all__ = ["CHECKS", "Diagnosis", "Kind", "classify", "diagnose", "findings"]
 
@@ -125,4 +126,4 @@ def _where(kind: Kind, change: Change) -> str:
     if kind is not Kind.TEMPLATE:
         return f"token {history.n_same(change):,}"
     old, new = change.before.request.prompt, change.after.request.prompt
-    return "the rendered prompt" + ("" if old is None or new is None else f", byte {common_prefix(old, new):,}")
+    return "the rendered prompt" + ("" if old is None or new is None else f", byte {first_difference(old, new):,}")

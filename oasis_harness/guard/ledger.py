@@ -22,6 +22,7 @@ from oasis_harness.canonical import canonical_json, digest
 from oasis_harness.errors import BrokenLedger, NotSignedOff
 
 from .moves import Category, Comparison
+from .shown import CHECKOUT
 
 if TYPE_CHECKING:
     from .cost import Cost, NotMeasured
@@ -168,8 +169,12 @@ class Ledger:
 
 def git_identity(folder: Path) -> str:
     """Return `name <email>` as git would sign a commit in `folder`: its environment first, then its settings."""
-    name = os.environ.get("GIT_AUTHOR_NAME") or _git_setting("user.name", folder)
-    email = os.environ.get("GIT_AUTHOR_EMAIL") or _git_setting("user.email", folder)
+    name, email = (
+        os.environ.get(f"GIT_AUTHOR_{key.upper()}")
+        or _git_setting(f"author.{key}", folder)
+        or _git_setting(f"user.{key}", folder)
+        for key in ("name", "email")
+    )
     return f"{name} <{email}>" if name and email else name or email or NOBODY
 
 
@@ -203,7 +208,7 @@ def _entries(data: bytes, path: Path) -> tuple[Entry, ...]:
     for number, entry in enumerate(entries, start=1):
         fault = _fault(entry, number, found[-1] if found else None, entries)
         if entry is None or fault:
-            raise _broken(path, number, fault)
+            raise _broken(path, number, CHECKOUT if lines[number - 1].endswith(b"\r") else fault)
         found.append(entry)
     return tuple(found)
 
@@ -239,7 +244,7 @@ def _require_last(one: Signed, last: Entry | None) -> None:
         return
     raise NotSignedOff(
         f"{one.name}.{one.dialect} does not hold the bytes that entry {last.n} of the ledger signs.",
-        remedy="Bring the snapshot back from version control, or sign what it should hold.",
+        remedy="Bring snapshots and ledger back from version control together, or sign what it should hold.",
         name=one.name,
         dialect=one.dialect,
         entry=last.n,

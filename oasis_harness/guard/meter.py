@@ -6,6 +6,7 @@ fetched, and where there is no engine the cost is "not measured", with the reaso
 """
 
 import importlib.util
+from pathlib import Path
 
 from oasis_harness.errors import OasisError
 
@@ -47,12 +48,18 @@ def _measured(model: str) -> PrefillRate | NotMeasured:
         return NotMeasured("oasis-harness[mlx] is not installed")
     from oasis_harness.embedded import DEFAULT_MODEL, find_model, load_blas, open_engine
 
+    folder = None
     try:
         folder = find_model(model or DEFAULT_MODEL)
         if folder is None:
-            return NotMeasured(f"the model {model or DEFAULT_MODEL} is not on this machine")
+            return NotMeasured(f"the model {_shown(model or DEFAULT_MODEL)} is not on this machine")
         n_tokens, n_runs = _FAST if load_blas().is_fast else _SLOW
         with open_engine(folder) as engine:
             return measure_prefill(engine, n_tokens=n_tokens, n_runs=n_runs)
     except OasisError as error:
-        return NotMeasured(str(error))
+        return NotMeasured(str(error).replace(str(folder), _shown(str(folder))))
+
+
+def _shown(model: str) -> str:
+    """Return a hub id, or the last part of a path: the reason goes into the ledger, which other machines read."""
+    return Path(model).name if Path(model).is_absolute() or model.startswith(("~", ".")) else model

@@ -191,8 +191,8 @@ RULES = (
     _rule(
         Volatile.CLOCK,
         _NOW_READ,
-        rf"(?i:\b(?:(?:current|local|system) time|the time)(?: is)?|\bit is(?: now)?|\bnow(?: is)?)[\s\":=]{{1,4}}"
-        rf"(?P<it>{_CLOCK})(?![\w:])",
+        r"(?i:\b(?:(?:current|local|system) time|the time)(?: is)?|\bit is(?: now| currently)?|\bnow(?: is)?)"
+        rf"[\s\":=]{{1,4}}(?P<it>{_CLOCK})(?![\w:])",
     ),
     _rule(
         Volatile.CLOCK,

@@ -194,8 +194,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     if hasattr(config, "workeroutput"):
         config.workeroutput["oasis"] = run.tally.to_json()
-    elif run.tally.compared and _is_whole(session, run.tally, exitstatus):
+        return
+    if run.tally.compared and _is_whole(session, run.tally, exitstatus):
         _count_unused(session, run)
+    if run.tally.has_failed and session.exitstatus == pytest.ExitCode.OK:
+        run.tally.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -248,7 +252,8 @@ def _is_whole(session: pytest.Session, tally: Tally, exitstatus: int) -> bool:
 
 def _is_controller(config: pytest.Config) -> bool:
     """Say whether this process only hands tests to xdist's workers."""
-    return not hasattr(config, "workerinput") and getattr(config.option, "dist", "no") != "no"
+    is_distributing = getattr(config.option, "dist", "no") != "no" and bool(getattr(config.option, "tx", None))
+    return is_distributing and not hasattr(config, "workerinput")
 
 
 def _setting(config: pytest.Config, name: str) -> str:

@@ -1,10 +1,9 @@
 """The bodies a client sent, as they were when it sent them."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from .blocks import Body, Request
+from .blocks import Body, Request, dump
 from .requests import NotAppendOnly, assert_append_only
 
 __all__ = ["RequestRecorder"]
@@ -25,8 +24,7 @@ class RequestRecorder:
         """
         request = body if isinstance(body, Request) else Request(body)
         if isinstance(request.body, Mapping):
-            text = json.dumps(dict(request.body), ensure_ascii=False, separators=(",", ":"))
-            request = replace(request, body=text)
+            request = replace(request, body=dump(request.body))
         if declared:
             self._declared[len(self._requests)] = declared
         self._requests.append(request)

@@ -2,8 +2,8 @@
 
 Requests carry no conversation id. One belongs to the conversation it extends, else to the one it shares the longest
 beginning of blocks with (tools, system, messages, as chat templates put them), if it shares that one's whole first
-request or anything a model or a tool said later on; else it begins a new one. Every history is read once, block by
-block, so the cost is linear in what was sent.
+request or anything a model or a tool said later on; else it begins a new one, as does what only quotes another's task
+under a system text of its own. Every history is read once, block by block, so the cost is linear in what was sent.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from .blocks import Block, Body, Read, Reader, Request, common_prefix
+from .blocks import Block, Body, Read, Reader, Request
 from .forest import Forest, Place
 from .kinds import Diagnosis, Kind, diagnose
+from .shown import first_difference
 
 __all__ = [
     "NotAppendOnly",
@@ -145,6 +146,8 @@ def assert_append_only(
 ) -> None:
     """Fail unless every request extends the one before it in its conversation; see `check_requests`.
 
+    Bodies are read here: record copies, for what a client changed in place since it sent them cannot be seen.
+
     Raises:
         NotAppendOnly: With the report: which block and byte moved first, both texts, and what kind of break it is. Also
             where two requests share one list of messages, since nothing can be proved of them.
@@ -238,7 +241,7 @@ class _Checker:
 def _around(before: Read, after: Read) -> tuple[int, str, str]:
     """Return the first differing byte of the first moved block, and the text around it on both sides, escaped."""
     old, new = _moved_bytes(before, after)
-    at = common_prefix(old, new)
+    at = first_difference(old, new)
     return at, _escaped(old, at), _escaped(new, at)
 
 
@@ -271,7 +274,7 @@ def _aliases(given: list[Request]) -> list[tuple[int, int]]:
     seen: dict[int, int] = {}
     found = []
     for index, request in enumerate(given):
-        messages = request.body.get("messages") if type(request.body) is dict else None
+        messages = request.body.get("messages") if isinstance(request.body, Mapping) else None
         if isinstance(messages, list):
             first = seen.setdefault(id(messages), index)
             found += [(first, index)] if first != index else []

@@ -1,7 +1,7 @@
 """What a request that rewrote its past costs: it and the one before, rendered in a dialect, up to the first difference.
 
-Messages are rendered as they were sent; a server that reads them otherwise (arguments parsed, a field dropped) may see
-less of the difference.
+A system text beside the messages is rendered as the first of them. Messages are rendered as they were sent; a server
+that reads them otherwise (arguments parsed, a field dropped) may see less of the difference.
 """
 
 import json
@@ -56,7 +56,15 @@ def loss_of(before: Body, after: Body, spoken: Spoken) -> Loss:
 
 def _prompt(given: Body, spoken: Spoken) -> bytes:
     body: Any = given if isinstance(given, Mapping) else json.loads(given)
-    if "messages" not in body:
-        raise ValueError(f"a body with messages is rendered; this one has {sorted(body)}.")
-    messages = [{**message, "content": message.get("content") or ""} for message in body["messages"]]
+    given_messages = body.get("messages") if isinstance(body, Mapping) else None
+    if not isinstance(given_messages, list | tuple) or not all(isinstance(one, Mapping) for one in given_messages):
+        raise ValueError(f"a body with messages is rendered, not {body!r:.60}.")
+    messages = [{**message, "content": message.get("content") or ""} for message in given_messages]
+    if body.get("system"):
+        messages.insert(0, {"role": "system", "content": _text_of(body["system"])})
     return spoken.dialect.template.render(messages, tools=body.get("tools") or (), generation_prompt=True).encode()
+
+
+def _text_of(system: Any) -> str:
+    parts = [system] if isinstance(system, str) else system
+    return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in parts)

@@ -15,7 +15,7 @@ from oasis_harness.canonical import text_bytes
 
 __all__ = ["CHECKOUT", "Why", "escaped", "first_difference", "side_by_side", "why"]
 
-CHECKOUT = "line ends were changed by the checkout; add `fixtures/prompts/* -text` to .gitattributes"
+CHECKOUT = "line ends were changed by the checkout; add `fixtures/** -text` to .gitattributes"
 
 _N_BEFORE, _N_MARKED, _N_AFTER = 48, 32, 24
 """Bytes shown before, of and after a difference."""
@@ -43,8 +43,8 @@ class Why(StrEnum):
     CONTENT = "content"
 
 
-def first_difference(old: bytes, new: bytes) -> int:
-    """Return the offset of the first byte that differs; the length of the shorter where it begins the other."""
+def first_difference(old: str | bytes, new: str | bytes) -> int:
+    """Return the offset of the first byte or character that differs; the shorter's length where it begins the other."""
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2

@@ -124,14 +124,14 @@ class SnapshotFolder:
         with self._locked(fcntl.LOCK_SH):
             return tuple(compare_prompts(self._read(*_parts(stem)), None) for stem in left)
 
-    def signed(self) -> tuple[Signed, ...]:
-        """Return which ledger entry signed which bytes, for `Ledger.verify`.
+    def signed(self, *stems: str) -> tuple[Signed, ...]:
+        """Return which ledger entry signed which bytes, for `Ledger.verify`: of `stems`, or of all that is recorded.
 
         Raises:
             BadSnapshot: As `compare`.
         """
         with self._locked(fcntl.LOCK_SH):
-            every = [self._read(*_parts(stem)) for stem in self.list()]
+            every = [self._read(*_parts(stem)) for stem in stems or self.list()]
         return tuple(_signed(one) for one in every if one is not None)
 
     def _read(self, name: str, dialect: str) -> Recorded | None:

@@ -25,6 +25,7 @@ WORDS = (
 )
 """What can become of a snapshot or of a conversation, in the order of the summary; "broken" is one that is not
 append-only."""
+_FAILED = ("moved", "extended", "missing", "not evaluated", "broken")
 
 
 @dataclass(slots=True)
@@ -46,6 +47,11 @@ class Tally:
         self.counts[word] += 1
         if line:
             self.lines.append(f"{word}: {line}")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something did not pass; then the run does not either, whatever the tests made of it."""
+        return any(self.counts[word] for word in _FAILED)
 
     def merge(self, other: "Tally") -> None:
         """Add what another process counted."""

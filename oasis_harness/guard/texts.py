@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from .changes import permuted
+from .shown import first_difference
 
 __all__ = [
     "differing_lines",
-    "first_difference",
     "label_of",
     "mask_of",
     "normal",
@@ -179,11 +179,6 @@ def _is_random(token: str) -> bool:
 def _word_at(text: str, at: int) -> str:
     start = max(text.rfind(" ", 0, at), text.rfind("\n", 0, at)) + 1
     return re.split(r"\s", text[start:], maxsplit=1)[0]
-
-
-def first_difference(a: str, b: str) -> int:
-    """Return how many characters both begin with in common."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def differing_lines(a: str, b: str) -> Iterator[tuple[str, str]]:

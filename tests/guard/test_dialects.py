@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -59,7 +60,8 @@ def test_a_damaged_file_is_named(dialects: Dialects, tmp_path: Path, name: str) 
 def test_two_dialects_of_one_name_are_refused(dialects: Dialects) -> None:
     """They would share a file. So would two composed ones without names."""
     composed = Dialect.compose(PLAIN)
-    for given in (["plain", "dialects/plain.jinja"], [composed, composed], []):
+    named: dict[str, Dialect] = {"a/mine": composed, "b/mine": composed}
+    for given in (["plain", "dialects/plain.jinja"], [composed, composed], [], named, {}):
         with pytest.raises(BadDialect):
             dialects.find(given)
 
@@ -110,3 +112,10 @@ def test_a_body_that_is_no_json_is_refused_at_once() -> None:
     """Not when the test ends, where nobody knows who sent it."""
     with pytest.raises(TypeError):
         RequestRecorder().append({"messages": [object()]})
+
+
+def test_a_body_may_hold_other_mappings() -> None:
+    """As the check of requests takes them."""
+    recorded = RequestRecorder()
+    recorded.append({"messages": [MappingProxyType({"role": "user", "content": "é"})]})
+    assert [request.body for request in recorded] == ['{"messages":[{"role":"user","content":"é"}]}']

@@ -201,7 +201,11 @@ KINDS: dict[str, tuple[Callable[[Lines], Lines], int, str]] = {
     "an empty line": (lambda lines: [lines[0], b"\n", *lines[1:]], 2, "was changed"),
     "spaces": (lambda lines: [lines[0].replace(b'"n":1', b'"n": 1'), *lines[1:]], 1, "was changed"),
     "true for 1": (lambda lines: [lines[0].replace(b'"n":1', b'"n":true'), *lines[1:]], 1, "was changed"),
-    "CRLF": (lambda lines: [line.replace(b"\n", b"\r\n") for line in lines], 1, "was changed"),
+    "CRLF": (
+        lambda lines: [line.replace(b"\n", b"\r\n") for line in lines],
+        1,
+        "line ends were changed by the checkout",
+    ),
     "a key more": (lambda lines: [lines[0].replace(b'{"n"', b'{"m":1,"n"'), *lines[1:]], 1, "was changed"),
     "deep": (lambda lines: [b"[" * 99999 + b"\n"], 1, "was changed"),
     "no object": (lambda lines: [b"1\n"], 1, "was changed"),
@@ -328,8 +332,10 @@ def test_who_signs_is_who_would_commit(no_git: pytest.MonkeyPatch, tmp_path: Pat
         subprocess.run(["git", "-C", str(tmp_path), "config", key, value], check=True)
     below = tmp_path / "fixtures" / "not made yet"
     assert git_identity(below) == "Grace <grace@example.org>"
+    subprocess.run(["git", "-C", str(tmp_path), "config", "author.email", "g@example.org"], check=True)
+    assert git_identity(below) == "Grace <g@example.org>"
     no_git.setenv("GIT_AUTHOR_NAME", "Ada")
-    assert git_identity(below) == "Ada <grace@example.org>"
+    assert git_identity(below) == "Ada <g@example.org>"
 
 
 def test_nobody_is_told_so(no_git: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The pytest plugin, run as its users run it: real suites, in processes of their own, with files in a folder."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from oasis_harness.guard import Ledger
+from oasis_harness.guard import Ledger, NotMeasured
+from oasis_harness.guard.meter import Meter
 from tests.embedded.tiny import write_tiny_model
 from tests.tokens.training import gpt2
 
@@ -187,6 +189,22 @@ def test_signing_accepts_a_move_and_tells_the_ledger(pytester: "Pytester", run_s
     run_suite("-k", "head").assert_outcomes(failed=1, deselected=1)
 
 
+def test_half_a_sign_off_is_found(pytester: "Pytester", run_suite: RunSuite) -> None:
+    """An entry without its prompt fails, and signing does not call that the same; signing the move anew mends it."""
+    pytester.makepyfile(HEAD)
+    run_suite("--oasis-record")
+    files = {path: path.read_bytes() for path in pytester.path.glob("fixtures/prompts/*")}
+    run_suite("--oasis-sign", "why", SYSTEM="Be brief.").assert_outcomes(passed=1)
+    for path, data in files.items():
+        path.write_bytes(data)  # as if the process had ended in between
+    for words in ([], ["--oasis-sign", "why"]):
+        half = run_suite(*words)
+        half.assert_outcomes(failed=1)
+        assert "Bring snapshots and ledger back from version control together" in text(half)
+    run_suite("--oasis-sign", "why", SYSTEM="Be brief.").assert_outcomes(passed=1)
+    run_suite(SYSTEM="Be brief.").assert_outcomes(passed=1)
+
+
 def test_what_was_signed_cannot_be_recorded_anew(pytester: "Pytester", run_suite: RunSuite) -> None:
     """Deleting the file is no way around the ledger, and neither is editing the ledger."""
     pytester.makepyfile(HEAD)
@@ -325,6 +343,29 @@ def test_tools_are_refused_where_the_call_syntax_is_unknown(pytester: "Pytester"
     assert "Install `oasis-harness[mlx]` where this test runs." in text(result)
 
 
+HIDDEN = {
+    "expected to fail": "@pytest.mark.xfail\ndef test_head(oasis_snapshot):\n    oasis_snapshot.head(system=SYSTEM)\n",
+    "caught": "def test_head(oasis_snapshot):\n"
+    "    with pytest.raises(pytest.fail.Exception):\n        oasis_snapshot.head(system=SYSTEM)\n",
+    "requests": "@pytest.mark.xfail\ndef test_head(oasis_requests):\n    for text in ('one two', 'one more'):\n"
+    "        oasis_requests.append({'messages': [{'role': 'user', 'content': text}, {'role': 'assistant'}]})\n",
+}
+
+
+@pytest.mark.parametrize(("how", "words"), [*((how, []) for how in HIDDEN), ("caught", ["-n1"])])
+def test_a_failure_that_a_test_hides_fails_the_run(
+    pytester: "Pytester", run_suite: RunSuite, how: str, words: list[str]
+) -> None:
+    """No test can let a prompt pass that did not: the run says so, on one process and on workers."""
+    if words:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(SETUP + HIDDEN[how])
+    hidden = run_suite(*words)
+    assert hidden.ret == pytest.ExitCode.TESTS_FAILED
+    assert hidden.parseoutcomes().get("failed", 0) == 0
+    assert "the run fails: a test caught what did not pass, or was expected to fail" in text(hidden)
+
+
 def test_two_prompts_cannot_share_a_default_name(pytester: "Pytester", run_suite: RunSuite) -> None:
     """Neither two of one test nor those of two tests that are called the same."""
     body = "def test_head(oasis_snapshot):\n    oasis_snapshot.head(system='x')\n"
@@ -372,6 +413,18 @@ def test_a_model_that_is_not_here_is_not_fetched(pytester: "Pytester", run_suite
     run_suite("--oasis-record", *words).assert_outcomes(passed=1)
     moved = run_suite(*words, SYSTEM="Be brief.")
     assert "cost    not measured: the model nobody/nothing is not on this machine" in text(moved)
+
+
+def test_a_reason_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    """It goes into the ledger."""
+    pytest.importorskip("mlx_lm")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{", encoding="utf-8")
+    for folder in (tmp_path / "missing", broken):
+        cost = Meter(str(folder)).cost(7)
+        assert isinstance(cost, NotMeasured)
+        assert folder.name in cost.reason and str(tmp_path) not in cost.reason
 
 
 # --- what nobody asks for ---------------------------------------------------------------------------------------------
@@ -527,6 +580,8 @@ def test_autouse_catches_what_does_not_only_grow(pytester: "Pytester", run_suite
         result.assert_outcomes(passed=8, errors=5)
         result.stdout.fnmatch_lines(["oasis: 5 broken"])
     broken = [line for line in result.outlines if line.startswith("  broken: ")]
+    if importlib.util.find_spec("xdist"):
+        run_suite("--oasis-autouse", "--dist=loadfile").assert_outcomes(passed=8, errors=5)  # a habit, without workers
     told = {line.partition("::")[2].partition(":")[0]: line for line in broken}
     assert "leaves it at token 1 of 3, so 2 tokens are read again" in told["test_rewritten_prompt"]
     assert "it went back from" in told["test_went_back"] and "it went back from" in told["test_went_back_and_on"]

@@ -112,7 +112,7 @@ def test_json_is_compared_to_the_byte(before: str, after: str) -> None:
 def test_settings_of_sampling_do_not_count_and_others_do() -> None:
     """The temperature never reaches the prompt; a field nobody knows might."""
     body = agent()[0]
-    assert relations([body, {**body, "temperature": 1, "stream": True}]) == [NEW, SAME]
+    assert relations([body, {**body, "temperature": 1, "stream": True, "request_id": "7f"}]) == [NEW, SAME]
     assert relations([body, {**body, "effort": "high"}]) == [NEW, MOVED]
     assert not check_requests([body, {**body, "trace": "b"}], ignore=["trace"]).breaks
 
@@ -155,8 +155,36 @@ def test_a_recorder_that_keeps_references_proves_nothing() -> None:
     for turn in range(3):
         requests.append({"model": "m", "messages": messages})
         messages += step("a", turn)
-    with pytest.raises(NotAppendOnly, match="share one list of messages; record copies"):
-        assert_append_only(requests)
+    for bodies in (requests, [Odd(request) for request in requests]):
+        with pytest.raises(NotAppendOnly, match="share one list of messages; record copies"):
+            assert_append_only(bodies)
+
+
+@forms
+def test_conversations_may_share_their_first_messages(form: Any) -> None:
+    """An environment, a long context, worked examples: what differs is the task behind them."""
+    system, *_ = agent()[0]["messages"]
+    shared = [system, {"role": "user", "content": "<environment> os=linux, shell=bash </environment>\n" * 3}]
+    replied = [*shared, {"role": "assistant", "content": "Understood."}]
+    for opening in (shared, replied):
+        tasks = [[*opening, {"role": "user", "content": text}] for text in ("Mend the parser.", "Write a poem.")]
+        grown = [[*task, {"role": "assistant", "content": f"I do {task[-1]}."}, task[1]] for task in tasks]
+        bodies = [{**agent()[0], "messages": messages} for messages in (*tasks, *grown)]
+        assert relations(form(bodies)) == [NEW, NEW, MORE, MORE]
+
+
+@pytest.mark.parametrize("has_tools", [True, False])
+def test_a_request_for_a_title_is_no_break(has_tools: bool) -> None:
+    """It quotes the task under a system text of its own and without tools, before the conversation or beside it."""
+    bodies = agent()
+    if not has_tools:
+        bodies = [{name: value for name, value in body.items() if name != "tools"} for body in bodies]
+    told = {"role": "system", "content": "Write a title of at most six words; answer with nothing else."}
+    title = {"model": "m", "messages": [told, bodies[0]["messages"][1]]}
+    for at in range(3):
+        assert relations([*bodies[:at], title, *bodies[at:]]).count(MOVED) == 0
+    changed = [{**title, "messages": [{**told, "content": told["content"] + " 12:31"}, title["messages"][1]]}]
+    assert relations([title, *changed]) == [NEW, MOVED]  # but a clock in such a text is
 
 
 def test_a_break_is_reported_once_and_the_conversation_goes_on() -> None:

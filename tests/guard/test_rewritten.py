@@ -46,5 +46,13 @@ def test_what_cannot_be_rendered_is_no_number() -> None:
     """The template refuses, or there is nothing for it to render."""
     with pytest.raises(TemplateFailed, match="no tools"):
         loss_of(body("hi"), {"messages": [{"role": "tool", "content": None}]}, SPOKEN)
-    with pytest.raises(ValueError, match="a body with messages"):
-        loss_of({"prompt": "hi"}, body("hi"), SPOKEN)
+    for odd in ({"prompt": "hi"}, {"messages": None}, {"messages": ["hi"]}, "[1]"):
+        with pytest.raises(ValueError, match="a body with messages"):
+            loss_of(odd, body("hi"), SPOKEN)
+
+
+def test_a_system_text_beside_the_messages_is_part_of_the_prompt() -> None:
+    """As text or in parts: it is not among the messages, and the whole prompt hangs on it."""
+    for form in (str, lambda text: [{"type": "text", "text": text}]):
+        old, new = ({**body("hi"), "system": form(text)} for text in ("at 12:01", "at 12:02"))
+        assert loss_of(old, new, SPOKEN).n_bytes == len(b"[system] at 12:0")

@@ -383,7 +383,7 @@ def test_damage_is_found_and_named(folder: SnapshotFolder, kind: str) -> None:
 
 def test_a_crlf_checkout_of_a_repository_is_prevented_by_the_line_that_is_named(tmp_path: Path) -> None:
     """The remedy of the message works, and this repository has it."""
-    line = "fixtures/prompts/* -text"
+    line = "fixtures/** -text"
     git = ["git", "-c", "core.autocrlf=true", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "-q"], check=True)
     (tmp_path / ".gitattributes").write_text(line + "\n")

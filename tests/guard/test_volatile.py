@@ -57,6 +57,7 @@ FOUND = [
     ("User: lovelace", Volatile.USER, "lovelace"),
     ("lovelace@host", Volatile.USER, "lovelace"),
     ("server (pid 4242)", Volatile.PROCESS, "4242"),
+    ("It is currently 14:03.", Volatile.CLOCK, "14:03"),
     ("pid=31337", Volatile.PROCESS, "31337"),
     ("This is turn 3 of 20.", Volatile.COUNTER, "turn 3 of 20"),
     ("step 3/10", Volatile.COUNTER, "step 3/10"),
