@@ -20,7 +20,7 @@ from jinja2.sandbox import SandboxedEnvironment, modifies_known_mutable
 from jinja2.utils import Namespace, _PassArg, pass_context
 
 from .budget import Budget, Purse, runaway
-from .meter import BUDGET, PRICES, Meter, each, size
+from .charges import BUDGET, PRICES, Charges, each, size
 from .prices import charge_call, charge_comparison, charge_json, charge_operator, filter_charge
 
 __all__ = ["BoundedEnvironment"]
@@ -106,7 +106,7 @@ class BoundedEnvironment(SandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         self.n_nodes, self.n_literal = size(tree)
         self.is_changing = bool(_CHANGES.search(source))
-        Meter().visit(tree)
+        Charges().visit(tree)
         tree.set_environment(self)
         return tree
 

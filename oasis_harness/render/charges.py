@@ -17,7 +17,7 @@ from jinja2.visitor import NodeTransformer
 from .budget import Budget, measure
 from .prices import COMPARISONS, charge_comparison, charge_operator, refuse_mapping
 
-__all__ = ["BUDGET", "PRICES", "Meter", "each", "size"]
+__all__ = ["BUDGET", "PRICES", "Charges", "each", "size"]
 
 BUDGET = " budget"
 """Where the context holds it; no template can spell that either."""
@@ -108,7 +108,7 @@ PRICES: dict[str, Callable[..., Any]] = {
 }
 
 
-class Meter(NodeTransformer):
+class Charges(NodeTransformer):
     """Rewrites a syntax tree so that what no hook of the sandbox sees pays too."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the name of the node
