@@ -1,6 +1,7 @@
 """What becomes of earlier reasoning where a template would drop it: it stays, or an epoch is opened without it."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -51,9 +52,14 @@ def without_thoughts(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimm
             closing = b"" if node.sent else closing
         trimmed.ids += node.ids[n_left_out:]
         before += node.ids
-    trimmed.n_kept = next((n for n, (one, other) in enumerate(zip(before, trimmed.ids, strict=False)) if one != other),
-                          len(trimmed.ids))  # fmt: skip
+    trimmed.n_kept = _n_common(before, trimmed.ids)
     return trimmed
+
+
+def _n_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many ids the two begin with alike."""
+    differing = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differing, min(len(one), len(other)))
 
 
 def _epoch_nodes(tip: Node) -> list[Node]:
