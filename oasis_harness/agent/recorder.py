@@ -1,7 +1,7 @@
 """The writing side of a session: render what an event adds, encode it, append it. Nothing here asks an engine."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from oasis_harness.canonical import text_bytes
@@ -91,14 +91,14 @@ class Recorder:
                 f"{len(calls)} calls of the last reply have no results.",
                 remedy="Give them with results(); a call you will not run has the result that says so.",
             )
-        nodes: list[Node] = []
+        bodies: list[Body] = []
         tip = self.conversation.tip
-        for prepare in (self._given_up, self._without_thoughts, lambda tip: self._said(tip, User(self._text(text)))):
+        for prepare in (self._given_up, self._without_thoughts):
             body = prepare(tip)
             if body is not None:
                 tip = Node.after(tip, body)
-                nodes.append(tip)
-        self._append(nodes)
+                bodies.append(body)
+        self._append(*bodies, self._said(tip, User(self._text(text))))
 
     def results(self, results: Mapping[str, str | ToolResult]) -> None:
         """Append the results of all calls of the last reply, by call id.
@@ -116,8 +116,7 @@ class Recorder:
                 remedy="Give one result for every call, all at once.",
             )
         event = ToolResults(tuple(self._result(call, results[call.id]) for call in calls))
-        tip = self.conversation.tip
-        self._append([Node.after(tip, self._said(tip, event))])
+        self._append(self._said(self.conversation.tip, event))
 
     def note(self, text: str) -> None:
         """Append a word of the harness; the next turn carries it."""
@@ -156,9 +155,9 @@ class Recorder:
             self.conversation.fork(at), self.dialect, self._card, self.tools, schemas=shown, thoughts=self.thoughts
         )
 
-    def _append(self, nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            self.conversation.append(node.event, node.sent, node.ids, seam=node.body.seam)
+    def _append(self, *bodies: Body) -> None:
+        for body in bodies:
+            self.conversation.append(body.event, body.sent, body.ids, seam=body.seam)
 
     def _said(self, tip: Node, event: Event) -> Body:
         """Return `event` with the bytes and ids that it adds after `tip`."""
