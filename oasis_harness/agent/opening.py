@@ -7,7 +7,7 @@ from pathlib import Path
 from oasis_harness.conversation import ConversationFile
 from oasis_harness.engine import Engine
 from oasis_harness.errors import OutOfOrder
-from oasis_harness.registry import Skills, Tool, Tools
+from oasis_harness.registry import Skills, Tool, Tools, frozen_tools
 from oasis_harness.render import CallSyntax, Dialect
 
 __all__ = ["dialect_of", "new_file", "registry_of"]
@@ -25,17 +25,14 @@ def dialect_of(
         arguments=arguments,
         date=date,
         syntax=syntax,
-        stops=[card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids)],
+        stops=card.stops,
         sets_switch=is_new,
     )
 
 
 def registry_of(tools: Tools | None, skills: Skills | None) -> dict[str, Tool]:
     """Return the frozen tools by name, in prompt order, with `load_skill` where there are skills."""
-    every = tools.copy() if tools is not None else Tools()
-    if skills is not None:
-        skills.register(every)
-    return {tool.name: tool for tool in every.frozen()}
+    return {tool.name: tool for tool in frozen_tools(tools, skills)}
 
 
 def new_file(path: Path | str) -> ConversationFile:

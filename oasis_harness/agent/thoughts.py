@@ -1,11 +1,11 @@
 """What becomes of earlier reasoning where a template would drop it: it stays, or an epoch is opened without it."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from oasis_harness.conversation import Node, Reply, last_sent
+from oasis_harness.conversation import Node, Reply, epoch_nodes, last_sent
+from oasis_harness.engine import common_prefix
 from oasis_harness.render import Dialect
 from oasis_harness.tokens import Tokenizer
 
@@ -43,7 +43,7 @@ def without_thoughts(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimm
     """
     trimmed, before = Trimmed(), list[int]()
     closing = b""
-    for node in _epoch_nodes(tip):
+    for node in epoch_nodes(tip):
         if isinstance(node.event, Reply):
             n_left_out, closing = _drop_thought(trimmed, node, dialect, tokenizer)
         else:
@@ -52,23 +52,8 @@ def without_thoughts(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimm
             closing = b"" if node.sent else closing
         trimmed.ids += node.ids[n_left_out:]
         before += node.ids
-    trimmed.n_kept = _n_common(before, trimmed.ids)
+    trimmed.n_kept = common_prefix(before, trimmed.ids)
     return trimmed
-
-
-def _n_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids the two begin with alike."""
-    differing = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differing, min(len(one), len(other)))
-
-
-def _epoch_nodes(tip: Node) -> list[Node]:
-    nodes: list[Node] = []
-    node: Node | None = tip
-    while node is not None and node.epoch == tip.epoch:
-        nodes.append(node)
-        node = node.parent
-    return nodes[::-1]
 
 
 def _drop_thought(trimmed: Trimmed, node: Node, dialect: Dialect, tokenizer: Tokenizer) -> tuple[int, bytes]:

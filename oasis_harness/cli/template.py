@@ -10,9 +10,10 @@ from typing import Any
 
 from oasis_harness.canonical import canonical_json, text_bytes
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
-from oasis_harness.embedded import call_syntax, find_model, read_card
+from oasis_harness.embedded import call_syntax, find_model, read_card, settings_template
 from oasis_harness.errors import ModelNotFound, OasisError, TemplateFailed, TemplateRunaway, UnsupportedTemplate
 from oasis_harness.render import (
+    USUAL_VARIABLES,
     Boundary,
     CallSyntax,
     Certificate,
@@ -30,8 +31,6 @@ from oasis_harness.tokens import Verdict as SeamVerdict
 __all__ = ["check"]
 
 _EXTENDS, _REWRITES, _REFUSED, _NOT_EVALUATED = 0, 1, 3, 4
-_VARIABLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-"""What a template file without its model may print."""
 _CLASSES = {
     "A": "a full re-render keeps every prefix",
     "B": "a full re-render loses the prefix at a user turn",
@@ -79,9 +78,9 @@ def _subject(where: str, settings: Mapping[str, str], date: datetime.date) -> _S
     switches = {name: value for name, value in given.items() if name not in texts}
     if path.is_file():
         source, syntax = _of_file(path)
-        variables: Mapping[str, str] = _VARIABLES
+        variables: Mapping[str, str] = USUAL_VARIABLES
         tokenizer = None
-        stops: tuple[str, ...] = (texts.get("eos_token", _VARIABLES["eos_token"]),)
+        stops: tuple[str, ...] = (texts.get("eos_token", USUAL_VARIABLES["eos_token"]),)
     else:
         source, variables, stops, syntax, tokenizer = _of_model(where)
     template = Template(source, variables={**variables, **texts}, arguments=switches, date=date)
@@ -105,13 +104,11 @@ def _of_file(path: Path) -> tuple[str, Any]:
 
 def _of_settings(text: str, path: Path) -> str:
     try:
-        template = json.loads(text)["chat_template"]
-        if isinstance(template, list):
-            named = {one["name"]: one["template"] for one in template}
-            template = named.get("tool_use") or named.get("default")
-    except (ValueError, KeyError, TypeError, RecursionError):
-        template = None
-    if not isinstance(template, str):
+        settings = json.loads(text)
+    except (ValueError, RecursionError):
+        settings = None
+    template = settings_template(settings) if isinstance(settings, dict) else None
+    if template is None:
         raise OasisError(
             f"{path} has no chat_template.", remedy="Name a .jinja file or a tokenizer_config.json.", path=path
         )
@@ -127,8 +124,7 @@ def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any, 
             name=name,
         )
     card = read_card(folder, name)
-    stops = tuple(card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids))
-    return card.chat_template, card.template_variables, stops, card.call_syntax, card.tokenizer
+    return card.chat_template, card.template_variables, card.stops, card.call_syntax, card.tokenizer
 
 
 def _value(text: str) -> object:

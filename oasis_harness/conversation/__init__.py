@@ -20,7 +20,7 @@ from .events import (
     User,
 )
 from .log import Conversation
-from .node import Node, last_sent
+from .node import Node, epoch_nodes, last_sent
 from .store import ConversationFile, Recovery, load, save
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "ToolResults",
     "ToolsAdded",
     "User",
+    "epoch_nodes",
     "last_sent",
     "load",
     "save",

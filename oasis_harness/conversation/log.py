@@ -15,7 +15,7 @@ from oasis_harness.errors import BrokenChain
 
 from .epoch import Epoch
 from .events import Body, Event, Head, Opening
-from .node import Node
+from .node import Node, epoch_nodes
 
 __all__ = ["Conversation", "Sink", "TokenIds"]
 
@@ -41,7 +41,7 @@ class Conversation:
         handle = cls.__new__(cls)
         handle._tip, handle._sink = tip, sink
         handle._ids = _TokenBuffer()
-        for node in _epoch_nodes(tip):
+        for node in epoch_nodes(tip):
             handle._ids.write(node.n_tokens, node.ids)
         return handle
 
@@ -184,10 +184,6 @@ def _chain(tip: Node) -> list[Node]:
         node = node.parent
     nodes.reverse()
     return nodes
-
-
-def _epoch_nodes(tip: Node) -> list[Node]:
-    return [node for node in _chain(tip) if node.epoch == tip.epoch]
 
 
 def _require_readable(node: Node) -> None:

@@ -11,7 +11,7 @@ from oasis_harness.errors import OutOfOrder
 
 from .events import Body, Event, Head, Note, Opening, Reply, ThoughtsDropped, ToolResults, ToolsAdded
 
-__all__ = ["Node", "last_sent"]
+__all__ = ["Node", "epoch_nodes", "last_sent"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -108,6 +108,16 @@ def last_sent(tip: Node) -> Node:
     while isinstance(node.event, Note | ToolsAdded) and node.parent is not None:
         node = node.parent
     return node
+
+
+def epoch_nodes(tip: Node) -> list[Node]:
+    """Return the nodes of the epoch of `tip`, oldest first. O(events of the epoch)."""
+    nodes: list[Node] = []
+    node: Node | None = tip
+    while node is not None and node.epoch == tip.epoch:
+        nodes.append(node)
+        node = node.parent
+    return nodes[::-1]
 
 
 def _refuse_out_of_order(tip: Node | None, body: Body) -> None:

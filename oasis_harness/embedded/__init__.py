@@ -14,7 +14,7 @@ from .blas import Blas, load_blas, matmul_gflops
 from .models import DEFAULT_MODEL, Report, find_model, list_models, pull_model
 
 if TYPE_CHECKING:
-    from .card import call_syntax, read_card
+    from .card import call_syntax, read_card, settings_template, settings_variables
     from .runtime import MlxEngine
 
 __all__ = [
@@ -28,7 +28,12 @@ __all__ = [
     "open_engine",
     "pull_model",
     "read_card",
+    "settings_template",
+    "settings_variables",
 ]
+
+_CARD = frozenset({"call_syntax", "read_card", "settings_template", "settings_variables"})
+"""What is loaded when it is first used: numpy and the tokenizers come in with it."""
 
 
 def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda doing, share: None) -> "MlxEngine":
@@ -63,7 +68,7 @@ def _last_name(model: Path) -> str:
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("call_syntax", "read_card"):  # numpy and the tokenizers come in with them
+    if name not in _CARD:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(".card", __name__), name)
     globals()[name] = value

@@ -16,7 +16,7 @@ from oasis_harness.tokens import Tokenizer, load_tokenizer
 
 from .blas import load_blas
 
-__all__ = ["call_syntax", "read_card", "text_config"]
+__all__ = ["call_syntax", "read_card", "settings_template", "settings_variables", "text_config"]
 
 
 def read_card(folder: Path, name: str) -> ModelCard:
@@ -35,7 +35,7 @@ def read_card(folder: Path, name: str) -> ModelCard:
         name=name,
         tokenizer=tokenizer,
         chat_template=template,
-        template_variables=_template_variables(settings),
+        template_variables=settings_variables(settings),
         stop_ids=_stop_ids([config, text_config(config), generation], settings, tokenizer, name),
         n_context=_context_window(config, settings, name),
         call_syntax=call_syntax(template, tokenizer.specials),
@@ -62,11 +62,8 @@ def _chat_template(folder: Path, settings: dict[str, Any], name: str) -> str:
     own_file = folder / "chat_template.jinja"
     if own_file.is_file():
         return _utf8(own_file, name)
-    template = settings.get("chat_template")
-    if isinstance(template, list):
-        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-        template = named.get("tool_use") or named.get("default")
-    if not isinstance(template, str):
+    template = settings_template(settings)
+    if template is None:
         raise BadModel(
             f"{name} has no chat template.",
             remedy="Use an instruction-tuned model, or put a chat_template.jinja into the folder.",
@@ -74,8 +71,17 @@ def _chat_template(folder: Path, settings: dict[str, Any], name: str) -> str:
     return template
 
 
-def _template_variables(settings: dict[str, Any]) -> dict[str, str]:
-    """Return the special tokens by name, as a template sees them."""
+def settings_template(settings: Mapping[str, Any]) -> str | None:
+    """Return the chat template of a tokenizer_config.json, the one for tools where there are several."""
+    template = settings.get("chat_template")
+    if isinstance(template, list):
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = named.get("tool_use") or named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def settings_variables(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the special tokens of a tokenizer_config.json by name, as a template sees them."""
     texts = {key: value.get("content") if isinstance(value, dict) else value for key, value in settings.items()}
     return {key: text for key, text in texts.items() if key.endswith("_token") and isinstance(text, str)}
 
@@ -88,7 +94,7 @@ def _stop_ids(
     for config in configs:
         value = config.get("eos_token_id")
         named += value if isinstance(value, list) else [value]
-    named.append(tokenizer.specials.get(_template_variables(settings).get("eos_token", "")))
+    named.append(tokenizer.specials.get(settings_variables(settings).get("eos_token", "")))
     ids = frozenset(token for token in named if isinstance(token, int) and 0 <= token < len(tokenizer.pieces))
     if not ids:
         raise BadModel(

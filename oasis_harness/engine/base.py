@@ -66,6 +66,13 @@ class ModelCard:
     opens_calls: bool = True
     """False for a model known never to open a call by itself; it has to be driven."""
 
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The texts of the stop tokens, by id."""
+        return tuple(
+            self.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(self.stop_ids)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

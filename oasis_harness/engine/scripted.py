@@ -6,7 +6,7 @@ Faults can be switched on between calls; each is what one kind of real cache doe
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,8 @@ class ScriptedEngine:
         return held
 
 
+TokenSequence: TypeAlias = NDArray[np.uint32] | Sequence[int]
+
 _CHUNK = 64
 """Tokens read between two looks for a cancel."""
 _NOTHING: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
@@ -161,8 +163,8 @@ def scripted_card() -> ModelCard:
     )
 
 
-def common_prefix(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> int:
-    """Return the length of the longest common prefix of two id arrays."""
+def common_prefix(a: TokenSequence, b: TokenSequence) -> int:
+    """Return the length of the longest common prefix of two sequences of ids."""
     n = min(len(a), len(b))
-    differing = np.flatnonzero(a[:n] != b[:n])
+    differing = np.flatnonzero(np.asarray(a[:n]) != np.asarray(b[:n]))
     return int(differing[0]) if len(differing) else n

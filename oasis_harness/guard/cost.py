@@ -182,7 +182,7 @@ def costs_of(snapshot: Snapshot, tokenizer: "Tokenizer", rate: PrefillRate | Non
     """
     if snapshot.ids is None or snapshot.tokenizer != tokenizer.digest:
         raise ValueError(f"the snapshot {snapshot.name} was not taken with {tokenizer!r}; take it with that tokenizer")
-    starts = _token_starts(snapshot.ids, tokenizer)
+    starts = tokenizer.starts(snapshot.ids)
     rows: dict[str, CostRow] = {}
     place = 0
     for start, end, name, source in _parts(snapshot):
@@ -258,14 +258,6 @@ def _paragraphs(data: bytes, span: "Span") -> Iterator[tuple[int, int]]:
         start = gap.end()
     if start < span.end:
         yield start, span.end
-
-
-def _token_starts(ids: Sequence[int], tokenizer: "Tokenizer") -> list[int]:
-    starts, end = [], 0
-    for token in ids:
-        starts.append(end)
-        end += len(tokenizer.pieces[token])
-    return starts
 
 
 def _added(row: CostRow | None, more: CostRow, rate: PrefillRate | None) -> CostRow:

@@ -179,11 +179,7 @@ class Desk:
             return None
         if spoken.tokenizer is None or spoken.tokenizer.digest != recorded.tokenizer:
             return None
-        starts, end = [], 0
-        for token in recorded.ids:
-            starts.append(end)
-            end += len(spoken.tokenizer.pieces[token])
-        return starts
+        return spoken.tokenizer.starts(recorded.ids)
 
 
 def _require_desk(reason: str | None) -> None:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from oasis_harness.canonical import canonical_json
 from oasis_harness.engine import ModelCard, ScriptedEngine
 from oasis_harness.errors import BadDialect
-from oasis_harness.render import CallSyntax, Dialect
+from oasis_harness.render import USUAL_VARIABLES, CallSyntax, Dialect
 from oasis_harness.tokens import Tokenizer, load_tokenizer
 
 __all__ = ["CHATML", "DATE", "Dialects", "Given", "Spoken"]
@@ -32,8 +32,6 @@ CHATML = "chatml"
 """The plainest template, that of the scripted engine; it is always there."""
 DATE = datetime.date(2000, 1, 1)
 """What a template that asks for the date is told: a snapshot holds on every day."""
-_VARIABLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-"""What a template without a tokenizer_config.json prints for special tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +120,10 @@ class Dialects:
             return _of_file(path)
         if name == CHATML:
             card = ScriptedEngine([]).card
-            return _Source(card.chat_template, card.template_variables, None, _stops(card))
+            return _Source(card.chat_template, card.template_variables, None, card.stops)
         card = self._card(name)
         syntax = CallSyntax(*card.call_syntax) if card.call_syntax else None
-        return _Source(card.chat_template, card.template_variables, card.tokenizer, _stops(card), syntax)
+        return _Source(card.chat_template, card.template_variables, card.tokenizer, card.stops, syntax)
 
     def _card(self, name: str) -> ModelCard:
         from oasis_harness.embedded import find_model, read_card
@@ -154,13 +152,14 @@ def _of_file(path: Path) -> _Source:
 
 def _variables(path: Path) -> Mapping[str, str]:
     if not path.is_file():
-        return _VARIABLES
+        return USUAL_VARIABLES
     try:
         settings = dict(json.loads(path.read_bytes()))
     except (ValueError, TypeError) as error:
         raise BadDialect(f"{path.name} is not a JSON object: {error}.", remedy="Copy it again.") from None
-    texts = {key: value.get("content") if isinstance(value, dict) else value for key, value in settings.items()}
-    return {key: text for key, text in texts.items() if key.endswith("_token") and isinstance(text, str)}
+    from oasis_harness.embedded import settings_variables
+
+    return settings_variables(settings)
 
 
 def _compose(name: str, source: _Source, arguments: Mapping[str, object]) -> Spoken:
@@ -190,10 +189,6 @@ def _compose(name: str, source: _Source, arguments: Mapping[str, object]) -> Spo
 def _is_degraded(dialect: Dialect) -> bool:
     """Say whether tools are listed in the system text although the template prints them."""
     return dialect.certificate.has_tools and dialect.certificate.calls is None
-
-
-def _stops(card: ModelCard) -> tuple[str, ...]:
-    return tuple(card.tokenizer.decode([token]).decode("utf-8", errors="replace") for token in sorted(card.stop_ids))
 
 
 def _file_name(name: str) -> str:

@@ -221,8 +221,9 @@ def _first_token(old: Recorded, new: Snapshot) -> int | None:
         return None
     if old.tokenizer != new.tokenizer:
         return 0  # ids of two vocabularies have nothing in common
-    pairs = enumerate(zip(old.ids, new.ids, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(old.ids), len(new.ids)))
+    from oasis_harness.engine import common_prefix
+
+    return common_prefix(old.ids, new.ids)
 
 
 def _row_at(rows: Sequence[Row], at: int) -> Row:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oasis_harness.engine import common_prefix
+
 from .blocks import Body
 from .dialects import Spoken
 from .shown import first_difference
@@ -50,7 +52,7 @@ def loss_of(before: Body, after: Body, spoken: Spoken) -> Loss:
     if spoken.tokenizer is None:
         return Loss(at)
     a, b = spoken.tokenizer.encode(old), spoken.tokenizer.encode(new)
-    n_same = next((n for n, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))
+    n_same = common_prefix(a, b)
     return Loss(at, n_same, len(a) - n_same)
 
 

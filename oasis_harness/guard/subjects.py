@@ -7,7 +7,7 @@ from typing import Any, Self
 from oasis_harness.canonical import canonical_json, text_bytes
 from oasis_harness.conversation import Conversation, Epoch, Head, Opening, Reply
 from oasis_harness.errors import BadDialect
-from oasis_harness.registry import Skills, Tools
+from oasis_harness.registry import Skills, Tools, frozen_tools
 from oasis_harness.render import Renderer, sources_of
 
 from .dialects import Spoken
@@ -46,10 +46,7 @@ class Subject:
     @classmethod
     def of_head(cls, system: str, tools: Tools | None, skills: Skills | None, arguments: Mapping[str, object]) -> Self:
         """Return the prompt head that a session opens with."""
-        every = tools.copy() if tools is not None else Tools()
-        if skills is not None:
-            skills.register(every)
-        frozen = every.frozen()
+        frozen = frozen_tools(tools, skills)
         schemas = tuple(tool.schema for tool in frozen)
         lines = skills.lines() if skills is not None else ()
         epoch = Epoch("", canonical_json(dict(arguments)).decode(), "")

@@ -21,9 +21,9 @@ import yaml
 
 from oasis_harness.errors import BadSkill, DuplicateTool
 
-from .tools import Effect, Group, Tools
+from .tools import Effect, Group, Tool, Tools
 
-__all__ = ["Skill", "Skills"]
+__all__ = ["Skill", "Skills", "frozen_tools"]
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?P<fields>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -106,6 +106,14 @@ class Skills:
 
     def __repr__(self) -> str:
         return f"Skills({', '.join(self._by_name)})"
+
+
+def frozen_tools(tools: Tools | None, skills: Skills | None) -> tuple[Tool, ...]:
+    """Return what a head shows, in prompt order: the tools, and `load_skill` last where there are skills."""
+    every = tools.copy() if tools is not None else Tools()
+    if skills is not None:
+        skills.register(every)
+    return every.frozen()
 
 
 def _places(folder: Path) -> list[Path]:

@@ -12,10 +12,11 @@ from .dialect import Dialect
 from .owners import Provenance, Sources, provenance, sources_of
 from .parse import JSON_CALLS, CallSyntax, GivenIds, Parsed, ToolCall, parse
 from .spans import Resolution, Span
-from .template import Message, Template
+from .template import USUAL_VARIABLES, Message, Template
 
 __all__ = [
     "JSON_CALLS",
+    "USUAL_VARIABLES",
     "Boundary",
     "BoundaryName",
     "Break",

@@ -24,6 +24,7 @@ __all__ = [
     "DeltaBase",
     "after_past",
     "call_base",
+    "message",
     "plain_name",
     "result_message",
     "text_base",
@@ -81,6 +82,13 @@ class Cut:
         at += len(self.end)
         return after[:at], after[at:]
 
+    def delta(self, text: str) -> str | None:
+        """Return the delta, or None where the sentinel or the mark is not there."""
+        try:
+            return self.split(text)[1]
+        except UnsupportedTemplate:
+            return None
+
 
 AFTER_TEXT = Cut()
 """The cut of an answer: everything after the sentinel is the delta."""
@@ -88,7 +96,7 @@ AFTER_TEXT = Cut()
 
 def text_base(*, user: str = "dummy", said: str = SENTINEL) -> list[Message]:
     """Return a user turn and its answer."""
-    return [{"role": "user", "content": user}, {"role": "assistant", "content": said}]
+    return [message("user", user), message("assistant", said)]
 
 
 def call_base(
@@ -130,15 +138,26 @@ def result_message(call_id: str, name: str, content: str) -> Message:
     return {"role": "tool", "tool_call_id": call_id, "name": plain_name(name), "content": content}
 
 
+def message(role: str, content: str) -> Message:
+    """Return a message of plain text."""
+    return {"role": role, "content": content}
+
+
 def plain_name(name: str) -> str:
     """Return `name` if a template may print it as scaffold: what a model calls a tool is its own free text."""
     return name if re.fullmatch(r"[\w.:/-]{1,100}", name) else "unknown"
 
 
-def tried(template: Template, messages: Sequence[Message], *, generation_prompt: bool = True) -> str | None:
+def tried(
+    template: Template,
+    messages: Sequence[Message],
+    *,
+    tools: Sequence[dict[str, Any]] = (),
+    generation_prompt: bool = True,
+) -> str | None:
     """Return what `template` makes of `messages`, or None where it refuses them."""
     try:
-        return template.render(messages, generation_prompt=generation_prompt)
+        return template.render(messages, tools=tools, generation_prompt=generation_prompt)
     except TemplateFailed:
         return None
 

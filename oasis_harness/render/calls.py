@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oasis_harness.errors import UnsupportedTemplate
-
 from .base import (
     AFTER_TEXT,
     SENTINEL,
@@ -132,11 +130,8 @@ def _cut(text: str, alone: str, syntax: CallSyntax | None, closer: str, stops: S
 
 def _closer(form: CallForm, alone: str, answered: str) -> str:
     """Return what ends a call both without a result and before one."""
-    try:
-        closer, delta = form.cut.split(alone)[1], form.cut.split(answered)[1]
-    except UnsupportedTemplate:
-        return ""
-    return closer if delta.startswith(closer) else ""
+    closer, delta = form.cut.delta(alone), form.cut.delta(answered)
+    return closer if closer is not None and delta is not None and delta.startswith(closer) else ""
 
 
 def _delta_base(template: Template, form: CallForm, delta: str) -> DeltaBase:
@@ -147,10 +142,10 @@ def _delta_base(template: Template, form: CallForm, delta: str) -> DeltaBase:
         return DeltaBase.COUNTER
     result = result_message(_ID, _NAME, _RESULT)
     free = tried(template, [*text_base(), result])
-    if free is not None and _delta_or_nothing(AFTER_TEXT, free) == delta:
+    if free is not None and AFTER_TEXT.delta(free) == delta:
         return DeltaBase.FREE
     other = tried(template, [*call_base([("oasis0009", "oasis_other")], as_text=form.arguments_as_text), result])
-    if other is not None and _delta_or_nothing(form.cut, other) == delta:
+    if other is not None and form.cut.delta(other) == delta:
         return DeltaBase.ANY_CALL
     return DeltaBase.SAME_CALL
 
@@ -167,14 +162,7 @@ def _is_alike(template: Template, form: CallForm, pasts: Sequence[Sequence[int]]
     """Say whether `delta` follows after each past, too; where the template refuses one, that says nothing."""
     counted = replace(form, is_counted=True)
     texts = [_answered(template, counted, earlier=earlier) for earlier in pasts]
-    return all(_delta_or_nothing(form.cut, text) == delta for text in texts if text is not None)
-
-
-def _delta_or_nothing(cut: Cut, text: str) -> str | None:
-    try:
-        return cut.split(text)[1]
-    except UnsupportedTemplate:
-        return None
+    return all(form.cut.delta(text) == delta for text in texts if text is not None)
 
 
 def _require_verbatim(text: str) -> None:

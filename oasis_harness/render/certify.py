@@ -14,7 +14,7 @@ from typing import Any
 from oasis_harness.canonical import canonical_json
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 
-from .base import AFTER_TEXT, SENTINEL, Cut, after_past, result_message, text_base, unsupported
+from .base import AFTER_TEXT, SENTINEL, after_past, message, result_message, text_base, tried, unsupported
 from .budget import STEPS
 from .calls import CallForm, certify_calls
 from .certificate import BoundaryName, Certificate, Kept, Switch, Thinking
@@ -113,25 +113,20 @@ def _needs_tools(plain: Template, given: Template, native: CallForm | None) -> b
 
 def _deltas(template: Template, native: CallForm | None) -> list[str | None]:
     """Return the deltas of a user turn and of a result, or None where there is none."""
-    deltas: list[str | None] = [_cut_or_nothing(AFTER_TEXT, _render_or_nothing(template, [*text_base(), _user()]))]
+    deltas = [AFTER_TEXT.delta(tried(template, [*text_base(), _user()]) or "")]
     if native is not None and native.has_role:
         call = ("oasis0000", "oasis_other")
         messages = [*native.messages([call]), result_message(*call, _USER)]
-        deltas.append(_cut_or_nothing(native.cut, _render_or_nothing(template, messages)))
+        deltas.append(native.cut.delta(tried(template, messages) or ""))
     return deltas
-
-
-def _cut_or_nothing(cut: Cut, text: str) -> str | None:
-    try:
-        return cut.split(text)[1]
-    except UnsupportedTemplate:
-        return None
 
 
 def _full(template: Template, opened: "_Opened", calls: "_Calls", uses_date: bool) -> Certificate:
     native, has_system = calls.native, opened.has_system
-    thinking = _thinking(template, opened, native)
-    rerender = _rerender(template, opened, native, thinking)
+    calling = native.messages([("oasis0000", "oasis_probe")]) if native is not None and native.writes_calls else ()
+    found = certify_thinking(template, opened.generation_prompt, calling)
+    rerender = _rerender(template, opened, native, found)
+    thinking = _judged(template, opened, native, found, rerender=rerender) if found is not None else None
     boundaries = rerender.boundaries()
     writes = native is not None and native.writes_calls
     return Certificate(
@@ -177,7 +172,7 @@ class _Opened:
     def of(cls, template: Template) -> "_Opened":
         generation_prompt = _generation_prompt(template)
         user_turn, counts_turns = _user_turn(template)
-        tool_prompt = _render_or_nothing(template, [_user()], tools=[_TOOL])
+        tool_prompt = tried(template, [_user()], tools=[_TOOL]) or ""
         return cls(
             generation_prompt=generation_prompt,
             closer=_closer(template, user_turn),
@@ -215,16 +210,13 @@ def _degraded(reason: str) -> str:
     return f"Tools are listed in the system text, calls and results travel as text: {reason}."
 
 
-def _thinking(template: Template, opened: _Opened, native: CallForm | None) -> Thinking | None:
-    """Return how reasoning is treated, with the switch that keeps it, where it is dropped and there is one."""
-    calling = native.messages([("oasis0000", "oasis_probe")]) if native is not None and native.writes_calls else ()
-    thinking = certify_thinking(template, opened.generation_prompt, calling)
-    if thinking is None:
-        return None
-    thinking = replace(thinking, kept=_kept(template, opened, native, thinking))
-    if thinking.kept is Kept.ALWAYS:
-        return thinking
-    return replace(thinking, switch=_keep_switch(template, opened, native, thinking))
+def _judged(
+    template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking, *, rerender: Rerender
+) -> Thinking:
+    """Say how long reasoning is kept, and where it is dropped and there is a switch that keeps it, which."""
+    kept = _kept(rerender, native, thinking)
+    switch = _keep_switch(template, opened, native, thinking) if kept is not Kept.ALWAYS else None
+    return replace(thinking, kept=kept, switch=switch)
 
 
 def _rerender(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking | None) -> Rerender:
@@ -232,8 +224,7 @@ def _rerender(template: Template, opened: _Opened, native: CallForm | None, thin
     return Rerender(bare, _tools(opened), native, thinking, has_system=opened.has_system)
 
 
-def _kept(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking) -> Kept:
-    rerender = _rerender(template, opened, native, thinking)
+def _kept(rerender: Rerender, native: CallForm | None, thinking: Thinking) -> Kept:
     if thinking.is_skipped:  # nothing is thought: what can be lost is the empty thought of the prompt
         if rerender.is_broken(BoundaryName.RESULT):
             return Kept.NEVER
@@ -248,25 +239,26 @@ def _keep_switch(template: Template, opened: _Opened, native: CallForm | None, t
     """Return the first setting under which the same first prompt goes on to keep what was thought, everywhere."""
     first = _first_prompts(template, opened)
     for switch in switch_candidates(template):
-        tried = template.under({switch.name: switch.value})
-        if _first_prompts(tried, opened) == first and _kept(tried, opened, native, thinking) is Kept.ALWAYS:
+        switched = template.under({switch.name: switch.value})
+        rerender = _rerender(switched, opened, native, thinking)
+        if _first_prompts(switched, opened) == first and _kept(rerender, native, thinking) is Kept.ALWAYS:
             return switch
     return None
 
 
-def _first_prompts(template: Template, opened: _Opened) -> list[str]:
+def _first_prompts(template: Template, opened: _Opened) -> list[str | None]:
     """Return the first prompt with a system text and tools, with one of them, and with none."""
-    heads: list[list[Message]] = [[], [{"role": "system", "content": _SYSTEM}]] if opened.has_system else [[]]
+    heads: list[list[Message]] = [[], [message("system", _SYSTEM)]] if opened.has_system else [[]]
     tools: list[list[dict[str, Any]]] = [[], _tools(opened)] if opened.has_tools else [[]]
-    return [_render_or_nothing(template, [*head, _user()], tools=some) for head in heads for some in tools]
+    return [tried(template, [*head, _user()], tools=some) for head in heads for some in tools]
 
 
 def _tools(opened: _Opened) -> list[dict[str, Any]]:
     return [_TOOL] if opened.has_tools else []
 
 
-def _user(content: str = _USER) -> Message:
-    return {"role": "user", "content": content}
+def _user() -> Message:
+    return message("user", _USER)
 
 
 def _generation_prompt(template: Template) -> str:
@@ -276,7 +268,7 @@ def _generation_prompt(template: Template) -> str:
         raise unsupported(f"it refuses a single user turn ({error.values['reason']})") from None
     if not is_verbatim(_USER, opened):
         raise unsupported("it changes or drops what a user types")
-    closed = _render_or_nothing(template, [_user()], generation_prompt=False)
+    closed = tried(template, [_user()], generation_prompt=False) or ""
     return opened[len(closed) :] if opened.startswith(closed) else opened.rpartition(_USER)[2]
 
 
@@ -310,20 +302,11 @@ def _user_turns(template: Template) -> Iterator[str]:
 
 
 def _closer(template: Template, user_turn: str) -> str:
-    alone = _render_or_nothing(template, text_base(), generation_prompt=False)
+    alone = tried(template, text_base(), generation_prompt=False) or ""
     closer = alone.partition(SENTINEL)[2]
     return closer if user_turn.startswith(closer) else ""
 
 
 def _prints_system(template: Template) -> bool:
-    text = _render_or_nothing(template, [{"role": "system", "content": _SYSTEM}, _user()])
+    text = tried(template, [message("system", _SYSTEM), _user()]) or ""
     return is_verbatim(_SYSTEM, text) and is_verbatim(_USER, text)
-
-
-def _render_or_nothing(
-    template: Template, messages: Sequence[Message], *, tools: Sequence[Any] = (), generation_prompt: bool = True
-) -> str:
-    try:
-        return template.render(messages, tools=tools, generation_prompt=generation_prompt)
-    except TemplateFailed:
-        return ""

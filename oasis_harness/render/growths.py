@@ -6,9 +6,8 @@ thought, with words beside a call or none. What holds for all of them is said of
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from .base import call_base, result_message
+from .base import call_base, message, result_message
 from .calls import CallForm
 from .certificate import Thinking
 from .template import Message
@@ -56,12 +55,12 @@ class Growths:
     def __init__(self, form: CallForm | None, thinking: Thinking | None, *, has_system: bool) -> None:
         self.form = form if form is not None and form.has_role else None
         self.thinking = thinking
-        self._head = [_message("system", Word.SYSTEM)] if has_system else []
+        self._head = [message("system", Word.SYSTEM)] if has_system else []
 
     def opened(self, *, has_past: bool = True) -> list[Message]:
         """Return a conversation up to a user's words."""
-        past = [_message("user", Word.PAST), _message("assistant", Word.PAST)] if has_past else []
-        return [*self._head, *past, _message("user", Word.USER)]
+        past = [message("user", Word.PAST), message("assistant", Word.PAST)] if has_past else []
+        return [*self._head, *past, message("user", Word.USER)]
 
     def answered(self) -> Iterator[Growth]:
         """Yield replies to which nothing has come back."""
@@ -86,12 +85,12 @@ class Growths:
     def user(self) -> Iterator[Growth]:
         """Yield answers and the next user's words."""
         for growth in self.answered():
-            yield replace(growth, new=[_message("user", Word.MORE)])
+            yield replace(growth, new=[message("user", Word.MORE)])
 
     def note(self) -> Iterator[Growth]:
         """Yield calls, their results, and a user message."""
         for growth in self.result():
-            yield replace(growth, new=[*growth.new, _message("user", Word.MORE)])
+            yield replace(growth, new=[*growth.new, message("user", Word.MORE)])
 
     def truncated(self) -> Iterator[Growth]:
         """Yield replies that were cut, in their answer or in their thought, and the next user's words."""
@@ -123,7 +122,7 @@ class Growths:
         """Return a reply that makes calls, and their results."""
         assert self.form is not None, "only where the template prints results"
         calls = [(call_id, NAME) for call_id in call_ids]
-        reply = _message("assistant", Word.SAID)
+        reply = message("assistant", Word.SAID)
         if self.form.writes_calls:
             reply = call_base(calls, first=Word.FIRST, said=Word.SAID, as_text=self.form.arguments_as_text)[-1]
         contents = (Word.DONE, Word.OTHER)
@@ -137,13 +136,13 @@ class Growths:
         return (Word.THOUGHT,) if self.thinking.is_prompted else (Word.THOUGHT, "")
 
     def _reply(self, said: str, reasoning: str) -> Message:
-        return self._with_thought(_message("assistant", said), reasoning)
+        return self._with_thought(message("assistant", said), reasoning)
 
     def _cut(self, reasoning: str) -> Message:
         """Return a reply that ended inside its thought."""
         assert self.thinking is not None, "only a thinker's thought is cut"
         if self.thinking.field == "content":
-            return _message("assistant", self.thinking.opener + reasoning)
+            return message("assistant", self.thinking.opener + reasoning)
         return self._reply("", reasoning)
 
     def _with_thought(self, message: Message, reasoning: str) -> Message:
@@ -153,7 +152,3 @@ class Growths:
             return {**message, self.thinking.field: reasoning}
         thought = f"{self.thinking.opener}{reasoning}{self.thinking.closer}"
         return {**message, "content": thought + message["content"]}
-
-
-def _message(role: str, content: str) -> dict[str, Any]:
-    return {"role": role, "content": content}

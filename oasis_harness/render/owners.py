@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from oasis_harness.conversation import Compaction, Conversation, Node, Reply, ToolResults, User
+from oasis_harness.conversation import Compaction, Conversation, Node, Reply, ToolResults, User, epoch_nodes
 from oasis_harness.errors import RenderError
 from oasis_harness.registry import Skill, Tool
 
@@ -55,7 +55,7 @@ def provenance(at: Conversation | Node, renderer: Renderer, *, sources: Sources 
     """
     spans: list[Span] = []
     end = 0
-    for node in _epoch_nodes(at.tip if isinstance(at, Conversation) else at):
+    for node in epoch_nodes(at.tip if isinstance(at, Conversation) else at):
         spans += [_with_source(span.moved(end), sources or {}) for span in _node_spans(node, renderer)]
         end += len(node.sent)
     return Provenance(tuple(spans))
@@ -66,15 +66,6 @@ def sources_of(tools: Iterable[Tool], skills: Iterable[Skill] = (), *, system: s
     sources = {"head/system": system} if system else {}
     sources |= {f"tool[{tool.name}]": tool.source for tool in tools}
     return sources | {f"skill[{skill.name}]": f"{skill.source}:1" for skill in skills}
-
-
-def _epoch_nodes(tip: Node) -> list[Node]:
-    nodes: list[Node] = []
-    node: Node | None = tip
-    while node is not None and node.epoch == tip.epoch:
-        nodes.append(node)
-        node = node.parent
-    return nodes[::-1]
 
 
 def _node_spans(node: Node, renderer: Renderer) -> Iterable[Span]:

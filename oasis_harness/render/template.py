@@ -9,6 +9,7 @@ import copy
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import jinja2
@@ -23,10 +24,16 @@ from .bounds import BoundedEnvironment
 from .budget import Purse
 from .date import format_date
 
-__all__ = ["GenerationTag", "Message", "Shape", "Template", "text_of"]
+__all__ = ["USUAL_VARIABLES", "GenerationTag", "Message", "Shape", "Template", "text_of"]
 
 Message: TypeAlias = dict[str, Any]
 """A chat message as templates know it: `role`, `content`, and for calls `tool_calls`."""
+
+
+USUAL_VARIABLES: Mapping[str, str] = MappingProxyType(
+    {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+)
+"""The special tokens that a template file without its model is given."""
 
 
 class Shape(NamedTuple):

@@ -6,7 +6,7 @@ trying every variable the template reads and nobody set.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import lru_cache
 
 import jinja2
 import jinja2.meta
@@ -14,6 +14,7 @@ from jinja2 import nodes
 
 from oasis_harness.errors import TemplateFailed
 
+from .base import text_base
 from .certificate import Kept, Switch, Thinking
 from .parse import THINK_MARKS
 from .template import GenerationTag, Message, Template
@@ -46,7 +47,7 @@ def certify_thinking(template: Template, generation_prompt: str, calling: Sequen
     known = [pair for pair in THINK_MARKS if pair[1] in template.source]
     switched = (template.under({switch.name: switch.value}) for switch in switch_candidates(template))
     for tried in itertools.chain([template], switched if known else ()):  # some read it under their switch only
-        for field, history in itertools.product(_FIELDS, ([_user(), _said()], calling)):
+        for field, history in itertools.product(_FIELDS, (text_base(said=_SAID), calling)):
             marks = _marks(tried, history, field) if history else None
             if marks is not None:
                 marks = _of_prompt(opened) if not all(map(str.strip, marks)) else marks
@@ -59,16 +60,22 @@ def certify_thinking(template: Template, generation_prompt: str, calling: Sequen
 
 def switch_candidates(template: Template) -> Iterator[Switch]:
     """Yield the settings of the variables that the template reads and nobody set."""
-    environment = jinja2.Environment(extensions=[GenerationTag, "jinja2.ext.loopcontrols"])
-    try:
-        tree = environment.parse(template.source)
-        read = jinja2.meta.find_undeclared_variables(tree)
-    except (jinja2.TemplateError, RecursionError):
-        return
-    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} - _defaulted(tree)
-    unset = read - own - _KNOWN - set(template.variables) - set(template.arguments)
+    unset = _variables_read(template.source) - _KNOWN - set(template.variables) - set(template.arguments)
     for name in sorted(name for name in unset if not name.endswith("_token"))[:_MAX_NAMES]:
         yield from (Switch(name, value) for value in _VALUES)
+
+
+@lru_cache(maxsize=8)
+def _variables_read(source: str) -> frozenset[str]:
+    """Return the variables that a template reads and does not itself set; none where it does not parse."""
+    environment = jinja2.Environment(extensions=[GenerationTag, "jinja2.ext.loopcontrols"])
+    try:
+        tree = environment.parse(source)
+        read = jinja2.meta.find_undeclared_variables(tree)
+    except (jinja2.TemplateError, RecursionError):
+        return frozenset()
+    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} - _defaulted(tree)
+    return frozenset(read - own)
 
 
 def _defaulted(tree: nodes.Template) -> set[str]:
@@ -117,11 +124,3 @@ def _of_prompt(opened: str) -> tuple[str, str]:
             return f"{opener}\n", f"\n{closer}\n\n"
     opener, closer = THINK_MARKS[0]
     return f"{opener}\n", f"\n{closer}\n\n"
-
-
-def _user() -> Message:
-    return {"role": "user", "content": "dummy"}
-
-
-def _said() -> dict[str, Any]:
-    return {"role": "assistant", "content": _SAID}

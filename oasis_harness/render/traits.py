@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from .base import SENTINEL, result_message, text_base, tried
+from .base import SENTINEL, message, result_message, text_base, tried
 from .calls import CallForm
 from .certificate import Arguments, Handling, NoneContent
 from .template import Message, Template
@@ -17,27 +17,27 @@ _ARGUMENTS: dict[str, object] = {"oasis": SENTINEL, "limit": 3}
 
 def roles(template: Template, form: CallForm | None, *, has_system: bool) -> Mapping[str, Handling]:
     """Return what becomes of messages that not every template expects in mid-conversation."""
-    head = [_message("system", "dummy")] if has_system else []
+    head = [message("system", "dummy")] if has_system else []
     opened = [*head, *text_base()]
     found = {
-        "system": _handling(template, [*opened, _message("system", _WORD)]),
-        "developer": _handling(template, [*opened, _message("developer", _WORD)]),
-        "user after user": _handling(template, [*head, _message("user", SENTINEL), _message("user", _WORD)]),
+        "system": _handling(template, [*opened, message("system", _WORD)]),
+        "developer": _handling(template, [*opened, message("developer", _WORD)]),
+        "user after user": _handling(template, [*head, message("user", SENTINEL), message("user", _WORD)]),
     }
     if form is not None and form.has_role:
         answered = [*head, *form.messages([_CALL]), result_message(*_CALL, "dummy")]
-        found["user after result"] = _handling(template, [*answered, _message("user", _WORD)])
+        found["user after result"] = _handling(template, [*answered, message("user", _WORD)])
     return found
 
 
 def trimmed_roles(template: Template, form: CallForm | None, *, has_system: bool) -> tuple[str, ...]:
     """Return the roles whose text loses its outer white space."""
     spaced = f"  {_WORD}  \n"
-    user = _message("user", "dummy")
+    user = message("user", "dummy")
     tries = {
-        "system": [_message("system", spaced), user],
-        "user": [_message("user", spaced)],
-        "assistant": [user, _message("assistant", spaced), user],
+        "system": [message("system", spaced), user],
+        "user": [message("user", spaced)],
+        "assistant": [user, message("assistant", spaced), user],
     }
     if not has_system:
         del tries["system"]
@@ -50,7 +50,7 @@ def none_content(template: Template, form: CallForm | None) -> NoneContent:
     """Return what becomes of an assistant message without content, beside a call where there are calls."""
     empty = form.messages([_CALL]) if form is not None and form.writes_calls else text_base(said="")
     texts = [
-        tried(template, [*empty[:-1], {**empty[-1], "content": content}, _message("user", "dummy")])
+        tried(template, [*empty[:-1], {**empty[-1], "content": content}, message("user", "dummy")])
         for content in ("", None)
     ]
     if form is not None and form.writes_calls and texts[1] is None:  # it may be the user turn that is refused
@@ -92,7 +92,7 @@ def _called(template: Template, arguments: object) -> str | None:
     reply = {"role": "assistant", "content": "", "tool_calls": [call]}
     result = result_message("oasis0000", "oasis_probe", "dummy")
     texts = [
-        tried(template, [_message("user", "dummy"), reply, *after], generation_prompt=bool(after))
+        tried(template, [message("user", "dummy"), reply, *after], generation_prompt=bool(after))
         for after in ([result], [])
     ]
     return next((text for text in texts if text is not None), None)
@@ -111,7 +111,3 @@ def _handling(template: Template, messages: Sequence[Message]) -> Handling:
 def _is_trimmed(text: str | None, spaced: str) -> bool:
     forms = (spaced, json.dumps(spaced)[1:-1], repr(spaced)[1:-1])
     return text is not None and _WORD in text and not any(form in text for form in forms)
-
-
-def _message(role: str, content: str) -> Message:
-    return {"role": role, "content": content}

@@ -5,6 +5,7 @@ The bytes table makes decoding exact (spans come from token bytes, never from a 
 give the same ids (`fast.py`), else through the tokenizers library.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -82,6 +83,10 @@ class Tokenizer:
         """Return the bytes of `ids`, exactly."""
         pieces = self.pieces
         return b"".join([pieces[token] for token in ids])
+
+    def starts(self, ids: Sequence[int]) -> list[int]:
+        """Return the offset in bytes at which each of `ids` begins."""
+        return list(itertools.accumulate((len(self.pieces[token]) for token in ids), initial=0))[:-1]
 
     def seam(self, last_id: int | None, ids: Sequence[int]) -> Seam:
         """Say how `ids` meet a prompt that ends in `last_id`."""
