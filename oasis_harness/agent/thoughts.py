@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from oasis_harness.conversation import Node, Reply, epoch_nodes, last_sent
-from oasis_harness.engine import common_prefix
 from oasis_harness.render import Dialect
+from oasis_harness.sequences import common_prefix
 from oasis_harness.tokens import Tokenizer
 
 __all__ = ["Thoughts", "Trimmed", "without_thoughts"]

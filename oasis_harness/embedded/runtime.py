@@ -17,8 +17,9 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-from oasis_harness.engine import ModelCard, Outcome, Prompt, Sampling, Step, Timing, common_prefix
+from oasis_harness.engine import ModelCard, Outcome, Prompt, Sampling, Step, Timing
 from oasis_harness.errors import EngineClosed, PromptTooLong
+from oasis_harness.sequences import common_prefix
 
 from . import worker
 from .adapters import fork_cache, rewind_cache

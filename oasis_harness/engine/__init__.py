@@ -19,7 +19,7 @@ from .base import (
     ToolChoice,
 )
 from .reuse import Cause, Policy, Reuse, check, measure
-from .scripted import Faults, ScriptedEngine, common_prefix
+from .scripted import Faults, ScriptedEngine
 
 __all__ = [
     "CallParser",
@@ -40,6 +40,5 @@ __all__ = [
     "Timing",
     "ToolChoice",
     "check",
-    "common_prefix",
     "measure",
 ]

@@ -6,12 +6,13 @@ Faults can be switched on between calls; each is what one kind of real cache doe
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oasis_harness.errors import EngineClosed
+from oasis_harness.sequences import common_prefix
 from oasis_harness.tokens import byte_tokenizer
 
 from .base import Finish, ModelCard, Outcome, Piece, Progress, Prompt, Sampling, Step
@@ -143,8 +144,6 @@ class ScriptedEngine:
         return held
 
 
-TokenSequence: TypeAlias = NDArray[np.uint32] | Sequence[int]
-
 _CHUNK = 64
 """Tokens read between two looks for a cancel."""
 _NOTHING: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
@@ -161,10 +160,3 @@ def scripted_card() -> ModelCard:
         stop_ids=frozenset({tokenizer.specials["<|im_end|>"]}),
         n_context=1_000_000,
     )
-
-
-def common_prefix(a: TokenSequence, b: TokenSequence) -> int:
-    """Return the length of the longest common prefix of two sequences of ids."""
-    n = min(len(a), len(b))
-    differing = np.flatnonzero(np.asarray(a[:n]) != np.asarray(b[:n]))
-    return int(differing[0]) if len(differing) else n

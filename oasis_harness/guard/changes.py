@@ -12,8 +12,9 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from oasis_harness.sequences import first_difference
+
 from .blocks import Block, Read, members
-from .shown import first_difference
 
 __all__ = [
     "ABSENT",
@@ -119,7 +120,7 @@ def change_of(before: Read, after: Read, n_between: int = 0) -> Change:
         return _setting(before, after)
     for section in ("tools", "system", "messages"):
         old, new = before.section(section), after.section(section)
-        at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a is not b), min(len(old), len(new)))
+        at = first_difference(old, new)
         if at < len(old) or (section != "messages" and at < len(new)):
             return _listed(before, after, section, at)
     if not after.prompt.startswith(before.prompt):

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oasis_harness.sequences import first_difference
+
 from .blocks import Block, Read
 from .changes import parse, words_of
 
@@ -180,6 +182,6 @@ def _likeness(first: Read, read: Read) -> float:
 
 def _shared(old: str, new: str) -> float:
     a, b = set(old.split()), set(new.split())
-    start = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new)))
-    end = next((i for i, (x, y) in enumerate(zip(old[::-1], new[::-1], strict=False)) if x != y), 0)
+    start = first_difference(old, new)
+    end = min(first_difference(old[::-1], new[::-1]), min(len(old), len(new)) - start)
     return max(len(a & b) / max(1, len(a | b)), (start + end) / max(1, len(old), len(new)) - 0.1)

@@ -4,10 +4,10 @@ Those of the past speak only where the words alone do not tell, those of the ren
 """
 
 import re
-from itertools import takewhile
+
+from oasis_harness.sequences import common_prefix, first_difference
 
 from .changes import ABSENT, Change, Members, Shift, Tree, parse, words_of
-from .shown import first_difference
 from .texts import mask_of
 from .wording import is_prompt, is_rewritten, is_told, order, presence
 
@@ -153,7 +153,7 @@ def cache(change: Change) -> str:
 def n_same(change: Change) -> int:
     """Return how many tokens both requests begin with in common."""
     old, new = change.before.request.ids or (), change.after.request.ids or ()
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    return common_prefix(old, new)
 
 
 def _drops_thought(change: Change) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from oasis_harness.sequences import first_difference
+
 from . import history, wording
 from .blocks import Body, Read, Reader, Request
 from .changes import Change, change_of
-from .shown import first_difference
 
 __all__ = ["CHECKS", "Diagnosis", "Kind", "classify", "diagnose", "findings"]
 

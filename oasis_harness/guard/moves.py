@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from .shown import Why, first_difference, side_by_side, why
+from oasis_harness.sequences import common_prefix, first_difference
+
+from .shown import Why, side_by_side, why
 
 if TYPE_CHECKING:
     from oasis_harness.render import Span
@@ -221,8 +223,6 @@ def _first_token(old: Recorded, new: Snapshot) -> int | None:
         return None
     if old.tokenizer != new.tokenizer:
         return 0  # ids of two vocabularies have nothing in common
-    from oasis_harness.engine import common_prefix
-
     return common_prefix(old.ids, new.ids)
 
 

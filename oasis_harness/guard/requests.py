@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from oasis_harness.sequences import first_difference
+
 from .blocks import Block, Body, Read, Reader, Request
 from .forest import Forest, Place
 from .kinds import Diagnosis, Kind, diagnose
-from .shown import first_difference
 
 __all__ = [
     "NotAppendOnly",
@@ -256,7 +257,7 @@ def _moved_bytes(before: Read, after: Read) -> tuple[bytes, bytes]:
 
 
 def _first_moved(old: tuple[Block, ...], new: tuple[Block, ...]) -> tuple[Block | None, Block | None]:
-    at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a is not b), min(len(old), len(new)))
+    at = first_difference(old, new)
     return (old[at] if at < len(old) else None, new[at] if at < len(new) else None)
 
 

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oasis_harness.engine import common_prefix
+from oasis_harness.sequences import common_prefix, first_difference
 
 from .blocks import Body
 from .dialects import Spoken
-from .shown import first_difference
 
 __all__ = ["Loss", "loss_of"]
 

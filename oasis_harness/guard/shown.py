@@ -12,8 +12,9 @@ from collections.abc import Collection
 from enum import StrEnum
 
 from oasis_harness.canonical import text_bytes
+from oasis_harness.sequences import first_difference
 
-__all__ = ["CHECKOUT", "Why", "escaped", "first_difference", "side_by_side", "why"]
+__all__ = ["CHECKOUT", "Why", "escaped", "side_by_side", "why"]
 
 CHECKOUT = "line ends were changed by the checkout; add `fixtures/** -text` to .gitattributes"
 
@@ -41,18 +42,6 @@ class Why(StrEnum):
     TEMPLATE = "template"
     """The template was changed, and the byte is no one's own text."""
     CONTENT = "content"
-
-
-def first_difference(old: str | bytes, new: str | bytes) -> int:
-    """Return the offset of the first byte or character that differs; the shorter's length where it begins the other."""
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def side_by_side(old: bytes, new: bytes) -> tuple[str, str]:

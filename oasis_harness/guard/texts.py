@@ -9,8 +9,9 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
+from oasis_harness.sequences import first_difference
+
 from .changes import permuted
-from .shown import first_difference
 
 __all__ = [
     "differing_lines",
@@ -138,7 +139,7 @@ def order_of(a: str, b: str, *, is_prompt: bool) -> str:
         old, new = re.split(pattern, a.rstrip("\n")), re.split(pattern, b.rstrip("\n"))
         if not is_prompt and old != new and sorted(old) == sorted(new):
             return what
-        at = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), 0)
+        at = first_difference(old, new)
         if is_prompt and what != "words" and permuted(old, new, at):
             return what
     return ""

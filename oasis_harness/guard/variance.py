@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from oasis_harness.sequences import first_difference
+
 from .variations import ALL, PLAIN, Variation
 
 __all__ = ["Moved", "Outcome", "Report", "Verdict", "perturb"]
@@ -227,8 +229,7 @@ def _compare(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterabl
 
 
 def _moved(name: str, before: bytes | None, after: bytes | None) -> Moved:
-    pairs = enumerate(zip(before or b"", after or b"", strict=False))
-    at = next((at for at, (one, other) in pairs if one != other), min(len(before or b""), len(after or b"")))
+    at = first_difference(before or b"", after or b"")
     return Moved(name, at, _shown(before, at), _shown(after, at))
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from oasis_harness.conversation import Conversation, Node, Opening
-from oasis_harness.engine import Prompt, ScriptedEngine, common_prefix
+from oasis_harness.engine import Prompt, ScriptedEngine
+from oasis_harness.sequences import common_prefix
 from oasis_harness.tokens import Tokenizer
 
 __all__ = ["Watch"]

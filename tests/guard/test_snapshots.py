@@ -17,8 +17,9 @@ from oasis_harness.conversation import Conversation, Head, Reply, User
 from oasis_harness.errors import BadSnapshot, BadSnapshotName, EpochMismatch, NotSignedOff
 from oasis_harness.guard import Category, Comparison, Ledger, NotMeasured, Snapshot, SnapshotFolder, Why, snapshot_of
 from oasis_harness.guard.moves import Recorded, compare_prompts, rows_of
-from oasis_harness.guard.shown import escaped, first_difference, side_by_side, why
+from oasis_harness.guard.shown import escaped, side_by_side, why
 from oasis_harness.render import Dialect, Renderer, Resolution, Span
+from oasis_harness.sequences import first_difference
 from oasis_harness.tokens import byte_tokenizer
 
 from ..render.families import EXTENDING, REWRITING, VARIABLES, Family
