@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.render.corpus import Driven, drive, templates
+from tests.certify.corpus import Driven, drive, templates
 
 
 def main() -> int:

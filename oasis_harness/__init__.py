@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from oasis_harness.engine import Engine, Finish, Policy, Reuse, Sampling, ScriptedEngine, ToolChoice
     from oasis_harness.errors import OasisError
     from oasis_harness.registry import Effect, Group, Skills, Tools
-    from oasis_harness.render import ToolCall
+    from oasis_harness.replies import ToolCall
     from oasis_harness.toolbox import workspace_tools
 
 __version__ = "0.1.0"
@@ -44,7 +44,7 @@ _ROOMS = {
     "ScriptedEngine": "engine",
     "Session": "agent",
     "Skills": "registry",
-    "ToolCall": "render",
+    "ToolCall": "replies",
     "ToolChoice": "engine",
     "ToolResult": "conversation",
     "Tools": "registry",

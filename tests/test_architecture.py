@@ -23,12 +23,17 @@ ARROWS: dict[str, frozenset[str]] = {
     "conversation": frozenset(),
     "registry": frozenset(),
     "tokens": frozenset(),
-    "render": frozenset({"conversation", "registry"}),
-    "engine": frozenset({"tokens"}),
-    "embedded": frozenset({"engine", "tokens"}),
+    "replies": frozenset({"registry"}),
+    "templates": frozenset(),
+    "certify": frozenset({"templates", "replies"}),
+    "render": frozenset({"certify", "templates", "replies", "conversation", "registry"}),
+    "engine": frozenset({"tokens", "replies"}),
+    "embedded": frozenset({"engine", "tokens", "replies"}),
     # What a moved prompt costs is measured on the engine that pays it: opened only inside functions, for that.
-    "guard": frozenset({"conversation", "registry", "render", "tokens", "engine", "embedded"}),
-    "agent": frozenset({"conversation", "registry", "render", "tokens", "engine"}),
+    "guard": frozenset(
+        {"conversation", "registry", "replies", "templates", "certify", "render", "tokens", "engine", "embedded"}
+    ),
+    "agent": frozenset({"conversation", "registry", "replies", "certify", "render", "tokens", "engine"}),
     "toolbox": frozenset({"registry"}),
     "packs": frozenset({"registry"}),
 }

@@ -11,7 +11,7 @@ from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import ToolResult
 from oasis_harness.errors import BadArguments
 from oasis_harness.registry import Tool, ToolRefused
-from oasis_harness.render import ToolCall
+from oasis_harness.replies import ToolCall
 
 __all__ = ["Limits", "denied", "execute", "interrupted", "out_of_turns", "too_long"]
 

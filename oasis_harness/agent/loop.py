@@ -10,7 +10,7 @@ from oasis_harness.conversation import ToolResult
 from oasis_harness.engine import Engine, Finish, Step, ToolChoice
 from oasis_harness.errors import PromptTooLong
 from oasis_harness.registry import Effect, Skills, Tool, Tools
-from oasis_harness.render import ToolCall
+from oasis_harness.replies import ToolCall
 
 from .driving import N_REQUIRED, ChooseTools, required_then_none
 from .execute import Limits, denied, execute, interrupted, out_of_turns, too_long

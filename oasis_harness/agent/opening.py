@@ -8,7 +8,8 @@ from oasis_harness.conversation import ConversationFile
 from oasis_harness.engine import Engine
 from oasis_harness.errors import OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools, frozen_tools
-from oasis_harness.render import CallSyntax, Dialect
+from oasis_harness.render import Dialect
+from oasis_harness.replies import CallSyntax
 
 __all__ = ["dialect_of", "new_file", "registry_of"]
 

@@ -23,7 +23,8 @@ from oasis_harness.conversation import (
 from oasis_harness.engine import ModelCard, Outcome, Sampling, ToolChoice
 from oasis_harness.errors import OutOfOrder, PromptTooLong
 from oasis_harness.registry import Tool, Tools
-from oasis_harness.render import Dialect, Parsed, Renderer, ToolCall
+from oasis_harness.render import Dialect, Renderer
+from oasis_harness.replies import Parsed, ToolCall
 from oasis_harness.tokens import N_NEAR, Seam, SeamCount
 
 from .thoughts import Thoughts, without_thoughts

@@ -28,7 +28,8 @@ from oasis_harness.conversation import (
 from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step, ToolChoice, check, measure
 from oasis_harness.errors import BrokenChain, OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools
-from oasis_harness.render import Dialect, ToolCall
+from oasis_harness.render import Dialect
+from oasis_harness.replies import ToolCall
 from oasis_harness.tokens import SeamCount
 
 from .driving import driven, driven_choice

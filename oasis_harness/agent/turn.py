@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from oasis_harness.engine import Finish, Outcome, Reuse, Timing
-from oasis_harness.render import Parsed, ToolCall
+from oasis_harness.replies import Parsed, ToolCall
 
 __all__ = ["Turn", "Usage"]
 

@@ -16,7 +16,7 @@ from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
 from oasis_harness.registry import Skills, Tool
-from oasis_harness.render import ToolCall
+from oasis_harness.replies import ToolCall
 from oasis_harness.toolbox import workspace_tools
 
 from .views import JsonView, TextView, View, visible

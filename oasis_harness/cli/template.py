@@ -9,22 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from oasis_harness.canonical import canonical_json, text_bytes
+from oasis_harness.certify import Boundary, Certificate, Kept, Thinking, Verdict, certify_template
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
 from oasis_harness.embedded import call_syntax, find_model, read_card, settings_template
 from oasis_harness.errors import ModelNotFound, OasisError, TemplateFailed, TemplateRunaway, UnsupportedTemplate
-from oasis_harness.render import (
-    USUAL_VARIABLES,
-    Boundary,
-    CallSyntax,
-    Certificate,
-    Dialect,
-    Kept,
-    Renderer,
-    Template,
-    Thinking,
-    Verdict,
-    certify_template,
-)
+from oasis_harness.render import Dialect, Renderer
+from oasis_harness.replies import CallSyntax
+from oasis_harness.templates import USUAL_VARIABLES, Template
 from oasis_harness.tokens import SeamProof, Tokenizer, prove_seam
 from oasis_harness.tokens import Verdict as SeamVerdict
 

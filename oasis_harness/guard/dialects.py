@@ -20,7 +20,9 @@ from typing import TypeAlias
 from oasis_harness.canonical import canonical_json
 from oasis_harness.engine import ModelCard, ScriptedEngine
 from oasis_harness.errors import BadDialect
-from oasis_harness.render import USUAL_VARIABLES, CallSyntax, Dialect
+from oasis_harness.render import Dialect
+from oasis_harness.replies import CallSyntax
+from oasis_harness.templates import USUAL_VARIABLES
 from oasis_harness.tokens import Tokenizer, load_tokenizer
 
 __all__ = ["CHATML", "DATE", "Dialects", "Given", "Spoken"]

@@ -216,7 +216,7 @@ def _head(
     log, first, renderer = Conversation(head), User(b"oasisFIRST"), render.Renderer(dialect)
     delta = renderer.extend(log.tip, first)
     log.append(first, delta.data)
-    owners = render.provenance(log, renderer, sources=sources)
+    owners = render.provenance_of(log, renderer, sources=sources)
     end = owners.find("event 1 text")[0].start
     spans = tuple(span for span in owners.spans if span.start < end)
     return delta.data[:end], spans, [(start, min(stop, end)) for start, stop in delta.authored if start < end]
@@ -227,7 +227,7 @@ def _prompt(
 ) -> "tuple[bytes, tuple[Span, ...]]":
     import oasis_harness.render as render
 
-    spans = render.provenance(conversation, render.Renderer(dialect), sources=sources).spans
+    spans = render.provenance_of(conversation, render.Renderer(dialect), sources=sources).spans
     epoch = conversation.tip.epoch
     return b"".join(node.sent for node in conversation.nodes() if node.epoch == epoch), spans
 

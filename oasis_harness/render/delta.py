@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
+from oasis_harness.certify import AFTER_TEXT, Cut, after_past, text_base
 from oasis_harness.conversation import (
     Compaction,
     Event,
@@ -25,13 +26,12 @@ from oasis_harness.conversation import (
     last_sent,
 )
 from oasis_harness.errors import UnsupportedTemplate
+from oasis_harness.templates import Message, text_of
 
-from .base import AFTER_TEXT, Cut, after_past, text_base
 from .dialect import Dialect
-from .leaves import Words, joined, named
-from .provenance import Traced, trace
+from .owned_text import Words, joined, named
 from .spans import Span, framed, tiled
-from .template import Message, text_of
+from .trace import Traced, trace
 
 __all__ = ["Delta", "Renderer"]
 

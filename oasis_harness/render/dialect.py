@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from oasis_harness.canonical import canonical_json
+from oasis_harness.certify import Certificate, Kept, Switch, certify_template, result_message
 from oasis_harness.conversation import Epoch, Head, ToolResults
+from oasis_harness.replies import JSON_CALLS, CallSyntax, GivenIds, Parsed, left_open, parse_reply, thought_extent
+from oasis_harness.templates import Message, Shape, Template, text_of
 
-from .base import result_message
-from .certificate import Certificate, Kept, Switch
-from .certify import certify_template
-from .leaves import Words, joined, named, tool_owner
-from .parse import JSON_CALLS, CallSyntax, GivenIds, Parsed, left_open, parse, thought_extent
-from .provenance import schema_words
-from .template import Message, Shape, Template, text_of
+from .owned_text import Words, joined, named, tool_owner
+from .trace import schema_words
 
 __all__ = ["Dialect"]
 
@@ -134,7 +132,7 @@ class Dialect:
         `before` is what was sent right before it; without it, a user turn is taken to have been.
         """
         form = self.certificate.calls
-        return parse(
+        return parse_reply(
             data,
             self.syntax,
             index=index,

@@ -2,7 +2,7 @@
 
     head/system · head/tool[read_file].parameters.limit.description · head/skill[tidy] · event 7 result[0] · template
 
-Nothing here renders; `provenance` finds the spans, `owners` puts those of a whole conversation together.
+Nothing here renders; `trace` finds the spans, `provenance` puts those of a whole conversation together.
 """
 
 from collections.abc import Iterable, Sequence

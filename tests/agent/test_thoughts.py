@@ -11,7 +11,7 @@ from oasis_harness.conversation import Conversation, ConversationFile, Epoch, He
 from oasis_harness.engine import ModelCard
 from oasis_harness.engine.scripted import scripted_card
 from oasis_harness.errors import PromptTooLong
-from oasis_harness.render import Template
+from oasis_harness.templates import Template
 from oasis_harness.tokens import byte_tokenizer
 from tests.render.thinkers import THINKING
 

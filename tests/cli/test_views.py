@@ -9,7 +9,7 @@ from oasis_harness.cli.views import JsonView, TextView, visible
 from oasis_harness.conversation import ToolResult
 from oasis_harness.embedded.models import Report
 from oasis_harness.engine import Piece, Progress
-from oasis_harness.render import ToolCall
+from oasis_harness.replies import ToolCall
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 

@@ -13,7 +13,7 @@ from oasis_harness.agent import AgentEvent, CallFinished
 from oasis_harness.cli.run import RunOptions, ask, work
 from oasis_harness.cli.views import JsonView, TextView
 from oasis_harness.registry import Effect, Tool, Tools
-from oasis_harness.render import ToolCall
+from oasis_harness.replies import ToolCall
 
 READ = '<tool_call>{"name": "read_file", "arguments": {"path": "a.txt"}}</tool_call>'
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oasis_harness.guard.blocks import Request
 from oasis_harness.guard.kinds import Kind
-from oasis_harness.render import Template
+from oasis_harness.templates import Template
 from oasis_harness.tokens import byte_tokenizer
 from tests.render.templates import CHATML_TOOLS
 from tests.render.thinkers import THINKING

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oasis_harness.guard import NotAppendOnly, Relation, assert_append_only, assert_prefix_stable, check_requests
-from oasis_harness.render import Template
+from oasis_harness.templates import Template
 from tests.render.templates import CHATML_TOOLS
 from tests.render.thinkers import THINKING
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oasis_harness.render import JSON_CALLS, CallSyntax
+from oasis_harness.replies import JSON_CALLS, CallSyntax
 
 from .templates import (
     APRIEL,

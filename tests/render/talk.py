@@ -9,8 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from oasis_harness.certify import certify_template
 from oasis_harness.conversation import Conversation, Epoch, Event, Head, Note, Reply, ToolResult, ToolResults, User
-from oasis_harness.render import JSON_CALLS, Delta, Dialect, Message, Renderer, Template, certify_template
+from oasis_harness.render import Delta, Dialect, Renderer
+from oasis_harness.replies import JSON_CALLS
+from oasis_harness.templates import Message, Template
 
 from .families import VARIABLES, Family
 

@@ -21,8 +21,9 @@ from oasis_harness.conversation import (
     User,
 )
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
-from oasis_harness.render import JSON_CALLS, Dialect, Renderer
-from oasis_harness.render.parse import THINK_MARKS
+from oasis_harness.render import Dialect, Renderer
+from oasis_harness.replies import JSON_CALLS
+from oasis_harness.replies.parse import THINK_MARKS
 
 from .families import EXTENDING, KEPT, REWRITING, VARIABLES, Family
 from .talk import EPOCH, Driver, Step, Talk, dialect, talks, texts, tool

@@ -6,7 +6,8 @@ import pytest
 
 from oasis_harness.conversation import Epoch, Head
 from oasis_harness.errors import EpochMismatch
-from oasis_harness.render import JSON_CALLS, Dialect
+from oasis_harness.render import Dialect
+from oasis_harness.replies import JSON_CALLS
 
 from .families import EXTENDING, VARIABLES, XML_CALLS
 from .talk import DATE, EPOCH, dialect, tool

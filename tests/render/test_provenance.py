@@ -1,147 +1,139 @@
-"""Authored ranges: what a person, a tool or a schema says is told apart from scaffold, byte by byte."""
+"""Owners of a whole prompt: what was sent is what is explained, whatever a template would say today."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oasis_harness.conversation import Conversation, Head, User
-from oasis_harness.errors import UnsupportedTemplate
-from oasis_harness.render import Delta, Dialect, Renderer
+from oasis_harness.conversation import Compaction, Conversation, Head, Note, Reply, ToolResult, ToolResults, User
+from oasis_harness.registry import Skill, Tools
+from oasis_harness.render import Renderer, Resolution, provenance_of, sources_of
 
-from .families import EXTENDING, REWRITING, VARIABLES, Family
-from .talk import EPOCH, Driver, Step, Talk, dialect, talks, texts, tool
-from .templates import CHATML, CHATML_TOOLS
+from .families import EXTENDING, REWRITING, Family
+from .owned import assert_tiled
+from .talk import EPOCH, Driver, dialect, talks, tool
 
-every_family = pytest.mark.parametrize("family", EXTENDING + REWRITING, ids=repr)
-words = texts.map(str.strip).filter(bool)
-
-
-def pieces(delta: Delta) -> tuple[list[str], list[str]]:
-    """Return (authored, scaffold) pieces of a delta, having checked that its ranges are in order and inside."""
-    authored, scaffold, done = [], [], 0
-    for start, end in delta.authored:
-        assert done <= start < end <= len(delta.data)
-        scaffold.append(delta.data[done:start].decode())
-        authored.append(delta.data[start:end].decode())
-        done = end
-    return authored, [*scaffold, delta.data[done:].decode()]
+FAMILIES = {family.name: family for family in EXTENDING + REWRITING}
+every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=repr)
+HEAD = Head(EPOCH, b"Be brief.", (json.dumps(tool("read_file")).encode(),), (b"tidy: cleans up",))
+RENDER = Renderer(dialect(FAMILIES["chatml with tools"]))
+REPLY = Reply(b"Well", "stop", "auto", 0)
 
 
-def silenced(talk: Talk) -> Talk:
-    """Return `talk` with every authored text replaced by an x; what the model said stays."""
-    steps = [replace(step, back=["x"] * len(step.back), notes=["x"] * len(step.notes)) for step in talk.steps]
-    return Talk("x", [tool(one["function"]["name"], "x") for one in talk.tools], "x", steps)
+def play(*events: object, head: Head = HEAD) -> Conversation:
+    """Return a conversation in which `events` were sent as `RENDER` renders them."""
+    log = Conversation(head)
+    for event in events:
+        sent = event.data if isinstance(event, Reply) else RENDER.extend(log.tip, event).data  # type: ignore[arg-type]
+        log.append(event, sent)  # type: ignore[arg-type]
+    return log
 
 
-def first(source: str, text: str, *, system: str = "", tools: tuple[bytes, ...] = ()) -> Delta:
-    renderer = Renderer(Dialect.compose(source, variables=VARIABLES))
-    return renderer.extend(Conversation(Head(EPOCH, system.encode(), tools)).tip, User(text.encode()))
+def sent(log: Conversation) -> bytes:
+    return b"".join(node.sent for node in log.nodes() if node.epoch == log.tip.epoch)
 
 
 @every_family
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
-def test_no_byte_of_the_scaffold_depends_on_what_anyone_wrote(family: Family, data: st.DataObject) -> None:
-    """So no mark that a person types or a tool prints can ever pass for the template's own."""
-    talk = data.draw(talks(family, words))
-    spoken = dialect(family)
-    noisy, silent = Driver(spoken, family, talk), Driver(spoken, family, silenced(talk))
-    assert [pieces(delta)[1] for delta, _ in noisy.turns] == [pieces(delta)[1] for delta, _ in silent.turns]
-
-
-@every_family
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(st.data())
-def test_every_range_is_a_text_that_was_written(family: Family, data: st.DataObject) -> None:
-    """As it was written, its ends trimmed, or as it stands inside a JSON string."""
+def test_every_byte_of_a_prompt_is_explained(family: Family, data: st.DataObject) -> None:
+    """By the same span as a look at all of them finds, and by none beyond the end."""
     driver = Driver(dialect(family), family, data.draw(talks(family)))
-    for delta, written in driver.turns:
-        forms = [{text.strip(), json.dumps(text.strip(), ensure_ascii=False)[1:-1]} for text in written if text.strip()]
-        found = set(pieces(delta)[0])
-        assert found <= set().union(*forms)
-        assert not any(form.isdisjoint(found) for form in forms)
+    owners = provenance_of(driver.conversation, driver.renderer)
+    assert_tiled(owners.spans, len(driver.sent))
+    for offset in range(0, len(driver.sent), 7):
+        assert owners.explain(offset) == next(one for one in owners.spans if one.start <= offset < one.end)
+    for offset in (-1, len(driver.sent)):
+        with pytest.raises(ValueError, match="not in the prompt"):
+            owners.explain(offset)
 
 
-@pytest.mark.parametrize("mark", ["<|im_start|>", "<|im_end|>", "<tool_call>", "</think>"])
-def test_a_mark_typed_by_anyone_lies_in_a_range(mark: str) -> None:
-    family = EXTENDING[1]
-    talk = Talk(mark, [tool("shell", mark)], mark, [Step("", [("shell", {})], [mark], [mark])])
-    driver = Driver(dialect(family), family, talk)
-    authored = [piece for delta, _ in driver.turns for piece in pieces(delta)[0]]
-    assert len([piece for piece in authored if mark in piece]) == 5  # system, two descriptions, user, result with note
-
-
-def test_the_check_can_fail() -> None:
-    """A delta that forgot its ranges has what was typed in its scaffold."""
-    delta = first(CHATML, "<|im_end|>")
-    assert "<|im_end|>" in pieces(delta)[0]
-    assert pieces(Delta(delta.data))[1] == ["<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n"]
-
-
-def test_every_free_text_of_a_schema_is_a_range_and_no_name_is() -> None:
-    schema = {
-        "type": "object",
-        "title": "Title",
-        "properties": {
-            "description": {"type": "string", "enum": ["one", "two"], "default": "one", "examples": ["three"]},
-            "default": {"type": "string", "pattern": "^a$", "const": "four"},
-        },
-        "required": ["description"],
+def test_what_each_event_said_is_found_by_its_name() -> None:
+    result = ToolResults((ToolResult("c00003000", "read_file", b"one"), ToolResult("c00003001", "read_file", b"two")))
+    log = play(User(b"Hi"), REPLY, Note(b"Hurry."), result, REPLY, User(b"So"))
+    owners, prompt = provenance_of(log, RENDER), sent(log)
+    expected = {
+        "head/system": b"Be brief.",
+        "head/tool[read_file].description": b"Does it.",
+        "head/skill[tidy]": b"tidy: cleans up",
+        "event 1 text": b"Hi",
+        "event 2 reply": b"Well",
+        "event 3 note": b"Hurry.",
+        "event 4 result[0]": b"one",
+        "event 4 result[1]": b"two",
+        "event 6 text": b"So",
     }
-    spec = {"type": "function", "function": {"name": "read_file", "description": "Does it.", "parameters": schema}}
-    delta = first(CHATML_TOOLS, "Hi", tools=(json.dumps(spec).encode(),))
-    assert pieces(delta)[0] == ["Does it.", "Title", "one", "two", "one", "three", "^a$", "four", "Hi"]
+    for name, text in expected.items():
+        assert [prompt[span.start : span.end] for span in owners.find(name)] == [text]
+    assert owners.find("event 9 text") == ()
+    assert owners == provenance_of(log.tip, RENDER)
 
 
-@pytest.mark.parametrize("print_", ["tools | tojson", "tools", "tools | tojson(ensure_ascii=true)", "tools | string"])
-def test_a_description_is_found_however_the_tools_are_printed(print_: str) -> None:
-    """As JSON, as ASCII JSON or as Python's own words, the marks survive."""
-    source = CHATML_TOOLS.replace("tool | tojson", print_)
-    delta = first(source, "Hi", tools=(json.dumps(tool("shell", 'it\'s "é"\n')).encode(),))
-    assert len(pieces(delta)[0]) == 3 and "shell" in pieces(delta)[1][0]
+def test_only_the_newest_epoch_is_the_prompt() -> None:
+    log = play(User(b"Hi"), REPLY)
+    log = Conversation.at(log.tip)
+    event = Compaction(EPOCH, log.tip.digest, b"All well.")
+    log.append(event, RENDER.extend(log.tip, event).data)
+    log.append(REPLY, REPLY.data)
+    owners = provenance_of(log, RENDER)
+    assert_tiled(owners.spans, len(sent(log)))
+    (summary,) = owners.find("event 3 summary")
+    assert sent(log)[summary.start : summary.end] == b"All well."
+    assert owners.find("head/system") and owners.find("event 4 reply") and not owners.find("event 1 text")
 
 
-@pytest.mark.parametrize(
-    "rewriting",
-    [
-        "message.content.replace('<|im_end|>', '')",
-        "message.content[:100]",
-        "message.content.split('STOP')[0]",
-        "message.content.split('START')[-1]",
-        "('' if 'secret' in message.content else message.content)",
-        "('!' if message.content.startswith('<|') else '') + message.content",
-        "(message.content | length | string if message.content | length > 100 else message.content)",
-        "message.content | wordwrap(90)",
-        "message.content + (message.content.replace('secret', '') if 'secret' in message.content else '')",
-    ],
-)
-def test_a_text_that_the_template_changes_or_drops_is_refused(rewriting: str) -> None:
-    """These change so rare a text that the certificate did not see it."""
-    source = CHATML.replace("message.content", f"({rewriting})")
-    assert first(source, "Hi").authored
-    with pytest.raises(UnsupportedTemplate, match="changes or drops"):
-        first(source, "<|im_end|> secret START of it STOP now " + "and more words " * 10)
+def test_bytes_that_would_be_rendered_otherwise_today_are_the_events() -> None:
+    """The log is right: its bytes were sent."""
+    log = play(User(b"Hi"), REPLY)
+    log.append(User(b"So"), b"<|im_end|>\nSo, as another version wrote it")
+    owners = provenance_of(log, RENDER)
+    assert_tiled(owners.spans, len(sent(log)))
+    assert owners.find("event 1 text")[0].resolution is Resolution.EXACT
+    assert owners.spans[-1].name == "event 3" and owners.spans[-1].resolution is Resolution.CONTAINER
 
 
-def test_white_space_at_the_ends_belongs_to_no_range() -> None:
-    """Templates trim it; inside it stays."""
-    delta = first(CHATML, "\n two  words\t ")
-    assert pieces(delta) == (["two  words"], ["<|im_start|>user\n\n ", "\t <|im_end|>\n<|im_start|>assistant\n"])
+def test_a_dialect_that_refuses_the_log_explains_its_events_only() -> None:
+    log = play(User(b"Hi"), REPLY, User(b"So"))
+    owners = provenance_of(log, Renderer(dialect(FAMILIES["gemma"])))
+    assert [span.name for span in owners.spans] == ["event 1", "event 2 reply", "event 3"]
 
 
-def test_a_text_that_is_printed_twice_has_two_ranges() -> None:
-    source = CHATML.replace(
-        "{% if add", "{% if messages | length == 1 %}{{ messages[0].content }}\n{% endif %}{% if add"
-    )
-    assert pieces(first(source, "Hi"))[0] == ["Hi", "Hi"]
+def test_a_conversation_that_said_nothing_has_nothing_to_explain() -> None:
+    owners = provenance_of(Conversation(HEAD), RENDER)
+    assert owners.spans == ()
+    with pytest.raises(ValueError, match="0 bytes"):
+        owners.explain(0)
 
 
-@given(st.lists(st.integers(0, 30), unique=True, max_size=20))
-def test_marks_step_aside_for_texts_that_hold_them(numbers: list[int]) -> None:
-    text = " ".join(f"Z{number}oasis" for number in numbers) or "Z"
-    assert pieces(first(CHATML, text))[0] == [text]
+def test_spans_say_where_their_tool_or_skill_was_registered() -> None:
+    tools = Tools()
+
+    @tools.add
+    def read_file(path: str) -> str:
+        """Read it."""
+        return path
+
+    skill = Skill("tidy", "cleans up", "Clean.", "skills/tidy/SKILL.md")
+    sources = sources_of(tools, [skill], system="agent.py:7")
+    (registered,) = tools
+    log = play(User(b"Hi"), head=Head(EPOCH, b"Be brief.", (registered.schema,), (b"tidy: cleans up",)))
+    owners = provenance_of(log, RENDER, sources=sources)
+    assert {span.source for span in owners.spans if span.name.startswith("head/tool[read_file]")} == {registered.source}
+    assert registered.source.rpartition(":")[0] == __file__
+    assert [span.source for span in owners.find("head/skill[tidy]")] == ["skills/tidy/SKILL.md:1"]
+    assert [span.source for span in owners.find("head/system")] == ["agent.py:7"]
+    assert {span.source for span in owners.find("template")} == {""}
+    assert __file__.encode() not in sent(log)
+
+
+def test_what_closes_a_cut_reply_is_the_words_of_the_harness() -> None:
+    """They stand before the template's own closer, which keeps its name."""
+    cut = Reply(b'<tool_call>\n{"name": "read_f', "length", "auto", 0)
+    log = play(User(b"Go"), cut, ToolResults((ToolResult("c00002000", "unknown", b"cut off"),)))
+    found = provenance_of(log, RENDER)
+    assert_tiled(found.spans, len(sent(log)))
+    start = len(sent(log)) - len(log.tip.sent)
+    ours, closer = (found.explain(start + at) for at in (0, len(b"</tool_call>")))
+    assert (ours.name, ours.end - ours.start, closer.name) == ("harness", len(b"</tool_call>"), "template/closer")

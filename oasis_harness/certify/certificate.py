@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .calls import CallForm
+from .call_form import CallForm
 
 __all__ = [
     "Anchor",

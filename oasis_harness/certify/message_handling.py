@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from .base import SENTINEL, message, result_message, text_base, tried
-from .calls import CallForm
+from oasis_harness.templates import Message, Template
+
+from .call_form import CallForm
 from .certificate import Arguments, Handling, NoneContent
-from .template import Message, Template
+from .sentinels import SENTINEL, message, result_message, text_base, tried
 
 __all__ = ["arguments_printed", "none_content", "prints_python", "roles", "trimmed_roles"]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oasis_harness.render import Message
-from oasis_harness.render.certificate import BoundaryName, Landmark
+from oasis_harness.certify.certificate import BoundaryName, Landmark
+from oasis_harness.templates import Message
 
-from .families import Family, Thought
-from .talk import dialect, sampled, tool
+from ..render.families import Family, Thought
+from ..render.talk import dialect, sampled, tool
 from .truth import TRUTH
 
 TOOLS = [tool("read_file"), tool("shell")]

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .base import (
+from oasis_harness.replies import CallSyntax, GivenIds
+from oasis_harness.templates import Message, Template, is_verbatim
+
+from .sentinels import (
     AFTER_TEXT,
     SENTINEL,
     Base,
@@ -19,9 +22,6 @@ from .base import (
     tried,
     unsupported,
 )
-from .parse import CallSyntax, GivenIds
-from .provenance import is_verbatim
-from .template import Message, Template
 
 __all__ = ["CallForm", "certify_calls"]
 

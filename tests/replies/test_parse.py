@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oasis_harness.render import JSON_CALLS, CallSyntax, GivenIds, Parsed, ToolCall, parse
+from oasis_harness.replies import JSON_CALLS, CallSyntax, GivenIds, Parsed, ToolCall, parse_reply
 
-from .families import (
+from ..render.families import (
     COMMAND_CALLS,
     EXTENDING,
     GLM_CALLS,
@@ -20,7 +20,7 @@ from .families import (
     XML_CALLS,
     Family,
 )
-from .talk import arguments, dialect, names, texts
+from ..render.talk import arguments, dialect, names, texts
 
 SYNTAXES = [JSON_CALLS, XML_CALLS, GLM_CALLS, MISTRAL_CALLS, COMMAND_CALLS, LLAMA_CALLS, HARMONY_CALLS]
 READABLE = [
@@ -36,7 +36,7 @@ FORGIVING = CallSyntax("<tool_call>", "</tool_call>", lambda text, tools: {"name
 
 
 def read(text: str | bytes, syntax: CallSyntax = JSON_CALLS, **options: Any) -> Parsed:
-    return parse(text if isinstance(text, bytes) else text.encode(), syntax, index=5, **options)
+    return parse_reply(text if isinstance(text, bytes) else text.encode(), syntax, index=5, **options)
 
 
 def spoken(name: str = "f", **given: object) -> str:
@@ -239,8 +239,8 @@ def test_a_model_without_a_call_syntax_only_talks() -> None:
 @given(st.integers(0, 60_000_000), st.integers(1, 120))
 def test_our_ids_are_unique_deterministic_and_nine_letters_long(index: int, n_calls: int) -> None:
     data = (spoken() * n_calls).encode()
-    ids, again = ([call.id for call in parse(data, JSON_CALLS, index=index).calls] for _ in range(2))
-    other = {call.id for call in parse(data, JSON_CALLS, index=index + 1).calls}
+    ids, again = ([call.id for call in parse_reply(data, JSON_CALLS, index=index).calls] for _ in range(2))
+    other = {call.id for call in parse_reply(data, JSON_CALLS, index=index + 1).calls}
     assert ids == again and len(set(ids)) == n_calls and other.isdisjoint(ids)
     assert all(len(one) == 9 and one.isalnum() and one.isascii() for one in ids)
 

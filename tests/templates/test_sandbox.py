@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from oasis_harness.errors import RenderError, TemplateFailed, TemplateRunaway
-from oasis_harness.render import Template, bounds, budget
+from oasis_harness.templates import Template, budget, sandbox
 
-from . import templates
-from .families import EXTENDING, REWRITING, VARIABLES, Family
-from .talk import DATE, tool
+from ..render import templates
+from ..render.families import EXTENDING, REWRITING, VARIABLES, Family
+from ..render.talk import DATE, tool
 
 BIG = "{% set big = 'ab ' * 1000000 %}"
 NUMBERS = "{% set numbers = range(90000) | list %}"
@@ -306,7 +306,7 @@ def test_no_attack_takes_a_gigabyte() -> None:
     """All of them, one after the other, with the whole budget, in a process that may have no more."""
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
-        "from tests.render.test_bounds import CHAT, DATE, TOO_BIG, Template, TemplateRunaway\n"
+        "from tests.templates.test_sandbox import CHAT, DATE, TOO_BIG, Template, TemplateRunaway\n"
         "for name, attack in TOO_BIG.items():\n"
         "    try: Template(attack, date=DATE).render(CHAT)\n"
         "    except TemplateRunaway as error: assert 'memory' not in str(error), name\n"
@@ -437,7 +437,7 @@ def test_the_same_template_is_stopped_at_the_same_step() -> None:
 
 def test_an_enormous_source_is_not_even_parsed() -> None:
     with pytest.raises(TemplateFailed, match="longer than"):
-        Template("a" * (bounds.LONGEST_SOURCE + 1))
+        Template("a" * (sandbox.LONGEST_SOURCE + 1))
 
 
 def test_an_enormous_reason_is_told_in_short() -> None:

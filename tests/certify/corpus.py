@@ -7,12 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from oasis_harness.certify import Certificate, certify_template
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
 from oasis_harness.embedded import call_syntax
 from oasis_harness.errors import RenderError, TemplateFailed
-from oasis_harness.render import CallSyntax, Certificate, Delta, Dialect, Message, Renderer, Template, certify_template
+from oasis_harness.render import Delta, Dialect, Renderer
+from oasis_harness.replies import CallSyntax
+from oasis_harness.templates import Message, Template
 
-from .talk import EPOCH, tool
+from ..render.talk import EPOCH, tool
 
 VARIABLES = {
     "bos_token": "<s>",

@@ -20,9 +20,9 @@ import jinja2.parser
 from oasis_harness.canonical import canonical_json, digest
 from oasis_harness.errors import TemplateFailed, TemplateRunaway
 
-from .bounds import BoundedEnvironment
 from .budget import Purse
-from .date import format_date
+from .frozen_date import format_date
+from .sandbox import BoundedEnvironment
 
 __all__ = ["USUAL_VARIABLES", "GenerationTag", "Message", "Shape", "Template", "text_of"]
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oasis_harness.errors import RenderError, TemplateFailed
-from oasis_harness.render import Message, Template
+from oasis_harness.templates import Message, Template
 
-from .families import EXTENDING, REWRITING, VARIABLES
-from .talk import DATE, texts, tool
+from ..render.families import EXTENDING, REWRITING, VARIABLES
+from ..render.talk import DATE, texts, tool
 
 Render = Callable[..., str]
 

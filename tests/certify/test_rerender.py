@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, settings
 
-from oasis_harness.render.certificate import Anchor, BoundaryName, Landmark
+from oasis_harness.certify.certificate import Anchor, BoundaryName, Landmark
 
-from .families import EXTENDING, KEPT, REWRITING, Family
+from ..render.families import EXTENDING, KEPT, REWRITING, Family
+from ..render.talk import dialect
 from .grown import Grown, Plan, Step, plans, variants
-from .talk import dialect
 
 FAMILIES = EXTENDING + KEPT + REWRITING
 BY_NAME = {repr(family): family for family in FAMILIES}

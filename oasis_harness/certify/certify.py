@@ -13,17 +13,15 @@ from typing import Any
 
 from oasis_harness.canonical import canonical_json
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
+from oasis_harness.replies import JSON_CALLS, CallSyntax
+from oasis_harness.templates import STEPS, Message, Shape, Template, is_verbatim
 
-from .base import AFTER_TEXT, SENTINEL, after_past, message, result_message, text_base, tried, unsupported
-from .budget import STEPS
-from .calls import CallForm, certify_calls
+from .call_form import CallForm, certify_calls
 from .certificate import BoundaryName, Certificate, Kept, Switch, Thinking
-from .parse import JSON_CALLS, CallSyntax
-from .provenance import is_verbatim
+from .message_handling import arguments_printed, none_content, prints_python, roles, trimmed_roles
+from .reasoning import certify_thinking, switch_candidates
 from .rerender import Rerender, letter_of
-from .template import Message, Shape, Template
-from .thinking import certify_thinking, switch_candidates
-from .traits import arguments_printed, none_content, prints_python, roles, trimmed_roles
+from .sentinels import AFTER_TEXT, SENTINEL, after_past, message, result_message, text_base, tried, unsupported
 
 __all__ = ["certify_template"]
 

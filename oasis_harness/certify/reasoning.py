@@ -13,11 +13,11 @@ import jinja2.meta
 from jinja2 import nodes
 
 from oasis_harness.errors import TemplateFailed
+from oasis_harness.replies import THINK_MARKS
+from oasis_harness.templates import GenerationTag, Message, Template
 
-from .base import text_base
 from .certificate import Kept, Switch, Thinking
-from .parse import THINK_MARKS
-from .template import GenerationTag, Message, Template
+from .sentinels import text_base
 
 __all__ = ["certify_thinking", "switch_candidates"]
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from oasis_harness.render import CallForm, GivenIds
-from oasis_harness.render.base import Base, Cut, DeltaBase
-from oasis_harness.render.certificate import (
+from oasis_harness.certify import CallForm
+from oasis_harness.certify.certificate import (
     Arguments,
     BoundaryName,
     Handling,
@@ -15,6 +14,8 @@ from oasis_harness.render.certificate import (
     Switch,
     Thinking,
 )
+from oasis_harness.certify.sentinels import Base, Cut, DeltaBase
+from oasis_harness.replies import GivenIds
 
 __all__ = ["TRUTH", "Broken", "Outcome", "Truth"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oasis_harness.render import CallSyntax, parse
+from oasis_harness.replies import CallSyntax, parse_reply
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def syntax(name: str) -> CallSyntax:
 
 
 def read(name: str, text: str) -> list[tuple[str, Any, str]]:
-    parsed = parse(text.encode(), syntax(name), index=5, tools=[TOOL])
+    parsed = parse_reply(text.encode(), syntax(name), index=5, tools=[TOOL])
     return [(call.name, dict(call.arguments), call.error) for call in parsed.calls]
 
 
@@ -75,7 +75,7 @@ def test_no_parser_raises_through_parse(name: str) -> None:
     opener, closer, _ = syntax(name)
     for body in ("", "x", "{", "[", '{"name": 1}', BODIES[name][:-3], BODIES[name][3:], "[" * 3000):
         for text in (f"{opener}{body}{closer}", f"{opener}{body}", f"{opener}{opener}{body}{closer}{closer}"):
-            assert len({call.id for call in parse(text.encode(), syntax(name), index=5, tools=[TOOL]).calls}) >= 1
+            assert len({call.id for call in parse_reply(text.encode(), syntax(name), index=5, tools=[TOOL]).calls}) >= 1
 
 
 @pytest.mark.parametrize("name", ["json_tools", "qwen3_coder", "mistral", "pythonic", "glm47", "minimax_m2", "kimi_k3"])

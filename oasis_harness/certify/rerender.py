@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from oasis_harness.errors import TemplateFailed
+from oasis_harness.templates import Message, Template
 
-from .calls import CallForm
+from .anchors import Sent, common
+from .call_form import CallForm
 from .certificate import Boundary, BoundaryName, Break, Landmark, Thinking
-from .growths import Growth, Growths, Word
-from .landmarks import Sent, common
-from .template import Message, Template
+from .probes import Growth, Growths, Word
 
 __all__ = ["Rerender", "letter_of"]
 

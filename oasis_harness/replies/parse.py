@@ -7,20 +7,17 @@ they were sampled.
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from .calls import CallSyntax, GivenIds, ToolCall
+
 __all__ = [
-    "JSON_CALLS",
     "THINK_MARKS",
-    "CallSyntax",
-    "GivenIds",
     "Parsed",
-    "ToolCall",
     "left_open",
-    "parse",
+    "parse_reply",
     "thought_extent",
 ]
 
@@ -38,44 +35,6 @@ _MAX_TRIES, _MAX_MARKS = 16, 256
 """How many marks are tried as the end of one call, of how many that are looked at."""
 
 
-class CallSyntax(NamedTuple):
-    """How a dialect writes a call: the marks around it, and a parser of what stands between them."""
-
-    opener: str
-    closer: str
-    parse: Callable[[str, Sequence[Mapping[str, Any]]], Any]
-    """(text between the marks, tool schemas) to `{"name", "arguments"}` or a list of them; raises on nonsense."""
-
-
-class GivenIds(StrEnum):
-    """Which ids that the model gives its calls are kept; the value is their pattern."""
-
-    NONE = "(?!)"
-    NINE = "[A-Za-z0-9]{9}"
-    """As the strictest templates want them."""
-    ANY = r"[\w.:/-]{1,100}"
-
-
-def _json_call(text: str, tools: Sequence[Mapping[str, Any]]) -> Any:
-    return json.loads(text)
-
-
-JSON_CALLS = CallSyntax("<tool_call>", "</tool_call>", _json_call)
-"""`<tool_call>{"name": …, "arguments": …}</tool_call>`, for templates that know no tools."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call of a reply."""
-
-    id: str
-    """Unique in its reply. Ours are unique in the conversation, and nine letters and digits long."""
-    name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    error: str = ""
-    """What is wrong with the call, in words for the model; empty when it can be run."""
-
-
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """The parts of a reply."""
@@ -85,7 +44,7 @@ class Parsed:
     calls: tuple[ToolCall, ...] = ()
 
 
-def parse(
+def parse_reply(
     data: bytes,
     syntax: CallSyntax,
     *,

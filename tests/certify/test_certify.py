@@ -5,16 +5,18 @@ from dataclasses import fields, replace
 
 import pytest
 
+from oasis_harness.certify import CallForm, Certificate, certify_template
+from oasis_harness.certify.certificate import Arguments, BoundaryName, Handling, Kept, Landmark, NoneContent, Switch
+from oasis_harness.certify.reasoning import switch_candidates
+from oasis_harness.certify.sentinels import Base, Cut, DeltaBase
 from oasis_harness.errors import TemplateFailed, TemplateRunaway, UnsupportedTemplate
-from oasis_harness.render import JSON_CALLS, CallForm, Certificate, GivenIds, Template, certify_template
-from oasis_harness.render.base import Base, Cut, DeltaBase
-from oasis_harness.render.certificate import Arguments, BoundaryName, Handling, Kept, Landmark, NoneContent, Switch
-from oasis_harness.render.thinking import switch_candidates
+from oasis_harness.replies import JSON_CALLS, GivenIds
+from oasis_harness.templates import Template
 
-from .families import EXTENDING, KEPT, REWRITING, VARIABLES, XML_CALLS, Family
-from .talk import DATE, Driver, Step, Talk, dialect, tool
-from .templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GLM, GRANITE, HARMONY, LLAMA, MISTRAL
-from .thinkers import THINKING
+from ..render.families import EXTENDING, KEPT, REWRITING, VARIABLES, XML_CALLS, Family
+from ..render.talk import DATE, Driver, Step, Talk, dialect, tool
+from ..render.templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GLM, GRANITE, HARMONY, LLAMA, MISTRAL
+from ..render.thinkers import THINKING
 from .truth import KEEPING, TRUTH, Broken, Outcome
 
 FAMILIES = EXTENDING + KEPT + REWRITING

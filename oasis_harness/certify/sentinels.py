@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
-
-from .template import Message, Template
+from oasis_harness.templates import Message, Template
 
 __all__ = [
     "AFTER_TEXT",

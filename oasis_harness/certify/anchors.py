@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from .base import Cut
 from .certificate import Anchor, Break, Landmark, Thinking
-from .growths import NAME, Growth, Word
+from .probes import NAME, Growth, Word
+from .sentinels import Cut
 
 __all__ = ["Sent", "common"]
 

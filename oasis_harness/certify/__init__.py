@@ -1,0 +1,29 @@
+"""What a chat template does, found by trying it on sentinel messages and never by reading its source.
+
+A certificate belongs to one template under one set of switches. It says what stands before a delta and where to cut
+it, how calls and results are written, and where a client that renders the whole history again would lose its prefix.
+What a template does that no delta can follow is refused here, before anything is sent.
+"""
+
+from .call_form import CallForm
+from .certificate import Boundary, BoundaryName, Break, Certificate, Kept, Switch, Thinking, Verdict
+from .certify import certify_template
+from .sentinels import AFTER_TEXT, Cut, after_past, result_message, text_base
+
+__all__ = [
+    "AFTER_TEXT",
+    "Boundary",
+    "BoundaryName",
+    "Break",
+    "CallForm",
+    "Certificate",
+    "Cut",
+    "Kept",
+    "Switch",
+    "Thinking",
+    "Verdict",
+    "after_past",
+    "certify_template",
+    "result_message",
+    "text_base",
+]

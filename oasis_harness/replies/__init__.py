@@ -1,0 +1,20 @@
+"""Bytes to facts: what a sampled reply says, its text, its reasoning and its calls.
+
+A view of the bytes, made anew whenever it is wanted. Nothing here changes a reply, and nothing read from one is ever
+rendered back into history.
+"""
+
+from .calls import JSON_CALLS, CallSyntax, GivenIds, ToolCall
+from .parse import THINK_MARKS, Parsed, left_open, parse_reply, thought_extent
+
+__all__ = [
+    "JSON_CALLS",
+    "THINK_MARKS",
+    "CallSyntax",
+    "GivenIds",
+    "Parsed",
+    "ToolCall",
+    "left_open",
+    "parse_reply",
+    "thought_extent",
+]
