@@ -6,7 +6,7 @@ What a template does that no delta can follow is refused here, before anything i
 """
 
 from .call_form import CallForm
-from .certificate import Boundary, BoundaryName, Break, Certificate, Kept, Switch, Thinking, Verdict
+from .certificate import Boundary, BoundaryName, Break, Certificate, Kept, ReasoningForm, Switch, Verdict
 from .certify import certify_template
 from .sentinels import AFTER_TEXT, Cut, after_past, result_message, text_base
 
@@ -19,8 +19,8 @@ __all__ = [
     "Certificate",
     "Cut",
     "Kept",
+    "ReasoningForm",
     "Switch",
-    "Thinking",
     "Verdict",
     "after_past",
     "certify_template",

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from .certificate import Anchor, Break, Landmark, Thinking
-from .probes import NAME, Growth, Word
+from .certificate import Anchor, Break, Landmark, ReasoningForm
+from .probes import NAME, Probe, Word
 from .sentinels import Cut
 
 __all__ = ["Sent", "common"]
@@ -14,8 +14,8 @@ class Sent:
     """A prompt and the reply that was sampled after it. All places are offsets in characters of `text`."""
 
     text: str
-    growth: Growth
-    thinking: Thinking | None
+    probe: Probe
+    reasoning_form: ReasoningForm | None
     cut: Cut | None
     thought: str
     """What the model thought, with its marks."""
@@ -53,14 +53,14 @@ class Sent:
             return Landmark.LAST_REPLY, self.last[1]
         if self.first[0] <= at < self.first[1]:
             return Landmark.FIRST_REPLY, self.first[1]
-        if not self.growth.is_call and at >= self._said() > 0:
+        if not self.probe.is_call and at >= self._said() > 0:
             return Landmark.LAST_END, len(self.text)
         places = {Landmark.START: 0, Landmark.SYSTEM: self._before(Word.SYSTEM), Landmark.TOOLS: self.tools}
         places |= {Landmark.USER: self._after(Word.USER), Landmark.RESULT: self._after(Word.DONE)}
         places |= {Landmark.LAST_REPLY: self.last[1], Landmark.LAST_ANSWER: self.last[1] + len(self.thought)}
         if self.first != self.last:
             places[Landmark.FIRST_REPLY] = self.first[1]
-        if self.growth.is_call and self._said():
+        if self.probe.is_call and self._said():
             places |= {Landmark.FIRST_CALL: self._first_said(), Landmark.LAST_CALL: self._call_end()}
         landmark = max((mark for mark in places if places[mark] <= at), key=lambda mark: places[mark])
         return landmark, places[landmark]
@@ -71,7 +71,7 @@ class Sent:
             moved = self.text[at:words]
             return "tools" if NAME in moved else "system" if Word.SYSTEM in moved else "history"
         if self._is_thought(at):
-            return "reasoning" if self.growth.reasoning else "empty thought"
+            return "reasoning" if self.probe.reasoning else "empty thought"
         if at < self.last[1]:
             return "generation prompt" if self._is_in_opener(at) else "result"
         is_closer = at >= self._first_said() and not self._beside() > at
@@ -82,12 +82,12 @@ class Sent:
 
     def _is_thought(self, at: int) -> bool:
         """Say whether a thought of this turn, or the mark that opens it, stands here."""
-        if self.thinking is None:
+        if self.reasoning_form is None:
             return False
         start, end = self.last[1], self.last[1] + len(self.thought)
         if start <= at < end:
             return True
-        mark = self.thinking.opener.strip()
+        mark = self.reasoning_form.opener.strip()
         near = self.text[max(0, at - len(mark)) : at + len(mark) + 2]
         return bool(mark) and mark in near
 
@@ -115,7 +115,7 @@ class Sent:
         """Return where the reply's call ends."""
         cut, said = self.cut, self._said()
         mark = "" if cut is None else cut.end or cut.closer
-        if cut is None or not said or not self.growth.is_call or mark not in self.text[said:]:
+        if cut is None or not said or not self.probe.is_call or mark not in self.text[said:]:
             return 0
         return self.text.index(mark, said) + len(cut.end)
 

@@ -23,8 +23,8 @@ __all__ = [
     "Kept",
     "Landmark",
     "NoneContent",
+    "ReasoningForm",
     "Switch",
-    "Thinking",
     "Verdict",
 ]
 
@@ -162,7 +162,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ReasoningForm:
     """How the template treats what a model thinks before it answers."""
 
     field: str
@@ -219,7 +219,7 @@ class Certificate:
     """Arguments given as a JSON string, which is the form on the wire."""
     prints_python: bool
     """Writes `True` or `None` inside a call, where JSON has `true` and `null`."""
-    thinking: Thinking | None
+    reasoning_form: ReasoningForm | None
     """None for a template that knows no reasoning."""
     boundaries: tuple[Boundary, ...]
     letter: str

@@ -17,9 +17,9 @@ from oasis_harness.replies import JSON_CALLS, CallSyntax
 from oasis_harness.templates import STEPS, Message, Shape, Template, is_verbatim
 
 from .call_form import CallForm, certify_calls
-from .certificate import BoundaryName, Certificate, Kept, Switch, Thinking
+from .certificate import BoundaryName, Certificate, Kept, ReasoningForm, Switch
 from .message_handling import arguments_printed, none_content, prints_python, roles, trimmed_roles
-from .reasoning import certify_thinking, switch_candidates
+from .reasoning import certify_reasoning, switch_candidates
 from .rerender import Rerender, letter_of
 from .sentinels import AFTER_TEXT, SENTINEL, after_past, message, result_message, text_base, tried, unsupported
 
@@ -122,9 +122,9 @@ def _deltas(template: Template, native: CallForm | None) -> list[str | None]:
 def _full(template: Template, opened: "_Opened", calls: "_Calls", uses_date: bool) -> Certificate:
     native, has_system = calls.native, opened.has_system
     calling = native.messages([("oasis0000", "oasis_probe")]) if native is not None and native.writes_calls else ()
-    found = certify_thinking(template, opened.generation_prompt, calling)
+    found = certify_reasoning(template, opened.generation_prompt, calling)
     rerender = _rerender(template, opened, native, found)
-    thinking = _judged(template, opened, native, found, rerender=rerender) if found is not None else None
+    reasoning_form = _judged(template, opened, native, found, rerender=rerender) if found is not None else None
     boundaries = rerender.boundaries()
     writes = native is not None and native.writes_calls
     return Certificate(
@@ -147,7 +147,7 @@ def _full(template: Template, opened: "_Opened", calls: "_Calls", uses_date: boo
         object_arguments=arguments_printed(template, as_text=False) if writes else None,
         text_arguments=arguments_printed(template, as_text=True) if writes else None,
         prints_python=writes and prints_python(template),
-        thinking=thinking,
+        reasoning_form=reasoning_form,
         boundaries=boundaries,
         letter=letter_of(boundaries, is_closed_otherwise=rerender.closing()),
         remarks=calls.remarks,
@@ -209,21 +209,23 @@ def _degraded(reason: str) -> str:
 
 
 def _judged(
-    template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking, *, rerender: Rerender
-) -> Thinking:
+    template: Template, opened: _Opened, native: CallForm | None, reasoning_form: ReasoningForm, *, rerender: Rerender
+) -> ReasoningForm:
     """Say how long reasoning is kept, and where it is dropped and there is a switch that keeps it, which."""
-    kept = _kept(rerender, native, thinking)
-    switch = _keep_switch(template, opened, native, thinking) if kept is not Kept.ALWAYS else None
-    return replace(thinking, kept=kept, switch=switch)
+    kept = _kept(rerender, native, reasoning_form)
+    switch = _keep_switch(template, opened, native, reasoning_form) if kept is not Kept.ALWAYS else None
+    return replace(reasoning_form, kept=kept, switch=switch)
 
 
-def _rerender(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking | None) -> Rerender:
+def _rerender(
+    template: Template, opened: _Opened, native: CallForm | None, reasoning_form: ReasoningForm | None
+) -> Rerender:
     bare = template.shaped(template.shape._replace(tools=()))  # it is given tools where the conversation has some
-    return Rerender(bare, _tools(opened), native, thinking, has_system=opened.has_system)
+    return Rerender(bare, _tools(opened), native, reasoning_form, has_system=opened.has_system)
 
 
-def _kept(rerender: Rerender, native: CallForm | None, thinking: Thinking) -> Kept:
-    if thinking.is_skipped:  # nothing is thought: what can be lost is the empty thought of the prompt
+def _kept(rerender: Rerender, native: CallForm | None, reasoning_form: ReasoningForm) -> Kept:
+    if reasoning_form.is_skipped:  # nothing is thought: what can be lost is the empty thought of the prompt
         if rerender.is_broken(BoundaryName.RESULT):
             return Kept.NEVER
         return Kept.WITHIN_TURN if rerender.is_broken(BoundaryName.USER) else Kept.ALWAYS
@@ -233,13 +235,15 @@ def _kept(rerender: Rerender, native: CallForm | None, thinking: Thinking) -> Ke
     return Kept.WITHIN_TURN if has_results and rerender.keeps_thought(BoundaryName.RESULT) else Kept.NEVER
 
 
-def _keep_switch(template: Template, opened: _Opened, native: CallForm | None, thinking: Thinking) -> Switch | None:
+def _keep_switch(
+    template: Template, opened: _Opened, native: CallForm | None, reasoning_form: ReasoningForm
+) -> Switch | None:
     """Return the first setting under which the same first prompt goes on to keep what was thought, everywhere."""
     first = _first_prompts(template, opened)
     for switch in switch_candidates(template):
         switched = template.under({switch.name: switch.value})
-        rerender = _rerender(switched, opened, native, thinking)
-        if _first_prompts(switched, opened) == first and _kept(rerender, native, thinking) is Kept.ALWAYS:
+        rerender = _rerender(switched, opened, native, reasoning_form)
+        if _first_prompts(switched, opened) == first and _kept(rerender, native, reasoning_form) is Kept.ALWAYS:
             return switch
     return None
 

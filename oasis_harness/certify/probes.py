@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from oasis_harness.templates import Message
 
 from .call_form import CallForm
-from .certificate import Thinking
+from .certificate import ReasoningForm
 from .sentinels import call_base, message, result_message
 
-__all__ = ["NAME", "Growth", "Growths", "Word"]
+__all__ = ["NAME", "Probe", "Probes", "Word"]
 
 NAME = "oasis_probe"
 _CALL_IDS = ("oasis0001", "oasis0002", "oasis0003")
@@ -28,7 +28,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class Probe:
     """One step of a conversation: what stood before, what the model said, what came back."""
 
     history: Sequence[Message]
@@ -50,12 +50,12 @@ class Growth:
         return sum(any(Word.THOUGHT in str(value) for value in one.values()) for one in [*self.history, self.reply])
 
 
-class Growths:
+class Probes:
     """Makes them for a template of which these things are known."""
 
-    def __init__(self, form: CallForm | None, thinking: Thinking | None, *, has_system: bool) -> None:
+    def __init__(self, form: CallForm | None, reasoning_form: ReasoningForm | None, *, has_system: bool) -> None:
         self.form = form if form is not None and form.has_role else None
-        self.thinking = thinking
+        self.reasoning_form = reasoning_form
         self._head = [message("system", Word.SYSTEM)] if has_system else []
 
     def opened(self, *, has_past: bool = True) -> list[Message]:
@@ -63,43 +63,43 @@ class Growths:
         past = [message("user", Word.PAST), message("assistant", Word.PAST)] if has_past else []
         return [*self._head, *past, message("user", Word.USER)]
 
-    def answered(self) -> Iterator[Growth]:
+    def answered(self) -> Iterator[Probe]:
         """Yield replies to which nothing has come back."""
         for reasoning in self._thoughts():
             for history in self._histories(reasoning):
-                yield Growth(history, self._reply(Word.SAID, reasoning), reasoning=reasoning)
+                yield Probe(history, self._reply(Word.SAID, reasoning), reasoning=reasoning)
 
-    def result(self) -> Iterator[Growth]:
+    def result(self) -> Iterator[Probe]:
         """Yield calls and their results."""
         if self.form is None:
             return
         for reasoning in self._thoughts():
             for history in self._histories(reasoning):
                 reply, results = self._called(_CALL_IDS[1:2], reasoning)
-                growth = Growth(history, reply, results, reasoning)
-                yield growth
-                if growth.is_call:  # a model may say something beside a call
-                    yield replace(growth, reply={**reply, "content": reply["content"] + Word.BESIDE})
-                if growth.is_call and self.form.is_parallel:
-                    yield Growth(history, *self._called(_CALL_IDS[1:], reasoning), reasoning)
+                probe = Probe(history, reply, results, reasoning)
+                yield probe
+                if probe.is_call:  # a model may say something beside a call
+                    yield replace(probe, reply={**reply, "content": reply["content"] + Word.BESIDE})
+                if probe.is_call and self.form.is_parallel:
+                    yield Probe(history, *self._called(_CALL_IDS[1:], reasoning), reasoning)
 
-    def user(self) -> Iterator[Growth]:
+    def user(self) -> Iterator[Probe]:
         """Yield answers and the next user's words."""
-        for growth in self.answered():
-            yield replace(growth, new=[message("user", Word.MORE)])
+        for probe in self.answered():
+            yield replace(probe, new=[message("user", Word.MORE)])
 
-    def note(self) -> Iterator[Growth]:
+    def note(self) -> Iterator[Probe]:
         """Yield calls, their results, and a user message."""
-        for growth in self.result():
-            yield replace(growth, new=[*growth.new, message("user", Word.MORE)])
+        for probe in self.result():
+            yield replace(probe, new=[*probe.new, message("user", Word.MORE)])
 
-    def truncated(self) -> Iterator[Growth]:
+    def truncated(self) -> Iterator[Probe]:
         """Yield replies that were cut, in their answer or in their thought, and the next user's words."""
         yield from self.user()
-        if self.thinking is not None and not self.thinking.is_skipped:
-            for growth in self.user():
-                if growth.reasoning:
-                    yield replace(growth, reply=self._cut(growth.reasoning), is_cut=True)
+        if self.reasoning_form is not None and not self.reasoning_form.is_skipped:
+            for probe in self.user():
+                if probe.reasoning:
+                    yield replace(probe, reply=self._cut(probe.reasoning), is_cut=True)
 
     def second_result(self) -> Iterator[tuple[list[Message], Message]]:
         """Yield (a conversation with the first of two results, the second)."""
@@ -132,24 +132,24 @@ class Growths:
 
     def _thoughts(self) -> tuple[str, ...]:
         """Return what the model may have thought: something, and nothing where it need not."""
-        if self.thinking is None or self.thinking.is_skipped:
+        if self.reasoning_form is None or self.reasoning_form.is_skipped:
             return ("",)
-        return (Word.THOUGHT,) if self.thinking.is_prompted else (Word.THOUGHT, "")
+        return (Word.THOUGHT,) if self.reasoning_form.is_prompted else (Word.THOUGHT, "")
 
     def _reply(self, said: str, reasoning: str) -> Message:
         return self._with_thought(message("assistant", said), reasoning)
 
     def _cut(self, reasoning: str) -> Message:
         """Return a reply that ended inside its thought."""
-        assert self.thinking is not None, "only a thinker's thought is cut"
-        if self.thinking.field == "content":
-            return message("assistant", self.thinking.opener + reasoning)
+        assert self.reasoning_form is not None, "only a thinker's thought is cut"
+        if self.reasoning_form.field == "content":
+            return message("assistant", self.reasoning_form.opener + reasoning)
         return self._reply("", reasoning)
 
     def _with_thought(self, message: Message, reasoning: str) -> Message:
-        if not reasoning or self.thinking is None:
+        if not reasoning or self.reasoning_form is None:
             return message
-        if self.thinking.field != "content":
-            return {**message, self.thinking.field: reasoning}
-        thought = f"{self.thinking.opener}{reasoning}{self.thinking.closer}"
+        if self.reasoning_form.field != "content":
+            return {**message, self.reasoning_form.field: reasoning}
+        thought = f"{self.reasoning_form.opener}{reasoning}{self.reasoning_form.closer}"
         return {**message, "content": thought + message["content"]}

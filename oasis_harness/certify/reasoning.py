@@ -13,13 +13,13 @@ import jinja2.meta
 from jinja2 import nodes
 
 from oasis_harness.errors import TemplateFailed
-from oasis_harness.replies import THINK_MARKS
+from oasis_harness.replies import REASONING_MARKS
 from oasis_harness.templates import GenerationTag, Message, Template
 
-from .certificate import Kept, Switch, Thinking
+from .certificate import Kept, ReasoningForm, Switch
 from .sentinels import text_base
 
-__all__ = ["certify_thinking", "switch_candidates"]
+__all__ = ["certify_reasoning", "switch_candidates"]
 
 _THOUGHT, _SAID = "oasisTHOUGHT6f0b", "oasisSAID9d02"
 _FIELDS = ("reasoning_content", "reasoning", "thinking")
@@ -36,26 +36,26 @@ _MAX_NAMES = 32
 """How many variables are tried; of 786 published templates none reads more than 14 that nobody set."""
 
 
-def certify_thinking(template: Template, generation_prompt: str, calling: Sequence[Message]) -> Thinking | None:
+def certify_reasoning(template: Template, generation_prompt: str, calling: Sequence[Message]) -> ReasoningForm | None:
     """Return how `template` treats reasoning, `kept` still to be judged; None where it knows none.
 
     `calling` is a conversation that ends with a call, for templates that print reasoning beside calls only.
     """
     opened = generation_prompt.rstrip()
-    is_prompted = any(opened.endswith(opener) for opener, _ in THINK_MARKS)
-    is_skipped = any(opened.endswith(closer) for _, closer in THINK_MARKS)
-    known = [pair for pair in THINK_MARKS if pair[1] in template.source]
+    is_prompted = any(opened.endswith(opener) for opener, _ in REASONING_MARKS)
+    is_skipped = any(opened.endswith(closer) for _, closer in REASONING_MARKS)
+    known = [pair for pair in REASONING_MARKS if pair[1] in template.source]
     switched = (template.under({switch.name: switch.value}) for switch in switch_candidates(template))
     for tried in itertools.chain([template], switched if known else ()):  # some read it under their switch only
         for field, history in itertools.product(_FIELDS, (text_base(said=_SAID), calling)):
             marks = _marks(tried, history, field) if history else None
             if marks is not None:
                 marks = _of_prompt(opened) if not all(map(str.strip, marks)) else marks
-                return Thinking(field, *marks, is_prompted, is_skipped, Kept.NEVER, None)
+                return ReasoningForm(field, *marks, is_prompted, is_skipped, Kept.NEVER, None)
     if not known:
         return None
     opener, closer = known[0]
-    return Thinking("content", f"{opener}\n", f"\n{closer}\n\n", is_prompted, is_skipped, Kept.NEVER, None)
+    return ReasoningForm("content", f"{opener}\n", f"\n{closer}\n\n", is_prompted, is_skipped, Kept.NEVER, None)
 
 
 def switch_candidates(template: Template) -> Iterator[Switch]:
@@ -100,7 +100,7 @@ def _marks(template: Template, history: Sequence[Message], field: str) -> tuple[
 
 def _opener(before: str, prompt: str) -> str:
     """Return the last known opener in `before` and what follows it, else all since the prompt, or the last line."""
-    at = max(before.rfind(opener, len(before) - 40) for opener, _ in THINK_MARKS)
+    at = max(before.rfind(opener, len(before) - 40) for opener, _ in REASONING_MARKS)
     if at < 0:
         at = len(prompt) if before.startswith(prompt) else before.rstrip("\n").rfind("\n") + 1
     return before[at:]
@@ -112,15 +112,15 @@ def _closer(after: str, silent: str) -> str:
         return after[: len(after) - len(silent)]
     if _SAID in after:
         return after.partition(_SAID)[0]
-    ends = [after.find(closer) + len(closer) for _, closer in THINK_MARKS if closer in after]
+    ends = [after.find(closer) + len(closer) for _, closer in REASONING_MARKS if closer in after]
     end = min(ends, default=0)
     return after[: end + len(after[end:]) - len(after[end:].lstrip("\n"))]
 
 
 def _of_prompt(opened: str) -> tuple[str, str]:
     """Return the marks whose opener ends the generation prompt, or else the commonest."""
-    for opener, closer in THINK_MARKS:
+    for opener, closer in REASONING_MARKS:
         if opened.endswith((opener, closer)):
             return f"{opener}\n", f"\n{closer}\n\n"
-    opener, closer = THINK_MARKS[0]
+    opener, closer = REASONING_MARKS[0]
     return f"{opener}\n", f"\n{closer}\n\n"

@@ -13,8 +13,8 @@ from oasis_harness.templates import Message, Template
 
 from .anchors import Sent, common
 from .call_form import CallForm
-from .certificate import Boundary, BoundaryName, Break, Landmark, Thinking
-from .probes import Growth, Growths, Word
+from .certificate import Boundary, BoundaryName, Break, Landmark, ReasoningForm
+from .probes import Probe, Probes, Word
 
 __all__ = ["Rerender", "letter_of"]
 
@@ -29,19 +29,19 @@ class Rerender:
         template: Template,
         tools: Sequence[dict[str, Any]],
         form: CallForm | None,
-        thinking: Thinking | None,
+        reasoning_form: ReasoningForm | None,
         *,
         has_system: bool,
     ) -> None:
         self._template = template
         self._tools = tools
-        self._thinking = thinking
-        self._growths = Growths(form, thinking, has_system=has_system)
+        self._reasoning_form = reasoning_form
+        self._probes = Probes(form, reasoning_form, has_system=has_system)
         self._texts: dict[str, str] = {}
 
     def boundaries(self) -> tuple[Boundary, ...]:
         """Return what a re-render does at every boundary."""
-        grow = self._growths
+        grow = self._probes
         return (
             self._tried(BoundaryName.GENERATION_PROMPT, grow.answered(), self._opened),
             self._tried(BoundaryName.RESULT, grow.result(), self._broken),
@@ -53,9 +53,9 @@ class Rerender:
 
     def closing(self) -> bool:
         """Say whether the bytes that end a reply change once something follows."""
-        for growth in (*self._growths.result(), *self._growths.user()):
+        for probe in (*self._probes.result(), *self._probes.user()):
             try:
-                if self._broken(growth, with_closer=True) is not None:
+                if self._broken(probe, with_closer=True) is not None:
                     return True
             except TemplateFailed:
                 continue
@@ -63,29 +63,27 @@ class Rerender:
 
     def keeps_thought(self, name: BoundaryName) -> bool:
         """Say whether all that the model thought is still there after a result or a user turn."""
-        for growth in self._growths.result() if name is BoundaryName.RESULT else self._growths.user():
+        for probe in self._probes.result() if name is BoundaryName.RESULT else self._probes.user():
             try:
-                text = self._render([*growth.history, growth.reply, *growth.new])
+                text = self._render([*probe.history, probe.reply, *probe.new])
             except TemplateFailed:
                 return False
-            if text.count(Word.THOUGHT) < growth.n_thoughts:
+            if text.count(Word.THOUGHT) < probe.n_thoughts:
                 return False
         return True
 
     def is_broken(self, name: BoundaryName) -> bool:
         """Say whether a result or a user turn breaks the prefix."""
-        growths = self._growths.result() if name is BoundaryName.RESULT else self._growths.user()
-        return self._tried(name, growths, self._broken).broken is not None
+        probes = self._probes.result() if name is BoundaryName.RESULT else self._probes.user()
+        return self._tried(name, probes, self._broken).broken is not None
 
-    def _tried(
-        self, name: BoundaryName, growths: Iterator[Growth], broken: Callable[[Growth], Break | None]
-    ) -> Boundary:
+    def _tried(self, name: BoundaryName, probes: Iterator[Probe], broken: Callable[[Probe], Break | None]) -> Boundary:
         """Return the earliest break among the variants of a boundary."""
         found: list[Break | None] = []
         reason = ""
-        for growth in growths:
+        for probe in probes:
             try:
-                found.append(broken(growth))
+                found.append(broken(probe))
             except TemplateFailed as error:
                 reason = reason or str(error.values["reason"])
         if not found:
@@ -93,43 +91,43 @@ class Rerender:
         return Boundary(name, True, reason=reason, broken=_earliest(found))
 
     def _second_result(self) -> Boundary:
-        name, form = BoundaryName.SECOND_RESULT, self._growths.form
+        name, form = BoundaryName.SECOND_RESULT, self._probes.form
         if form is None:
             return Boundary(name, False, reason=_NO_RESULTS)
         if not form.is_parallel:
             return Boundary(name, False, reason="the template prints one call a reply")
         found = []
-        for before, second in self._growths.second_result():
+        for before, second in self._probes.second_result():
             try:
                 sent = self._render(before, generation_prompt=False)
                 rendered = self._render([*before, second])
             except TemplateFailed as error:
                 return Boundary(name, False, reason=str(error.values["reason"]))
-            found.append(self._sent(sent, sent, before, Growth(before, {})).left_by(rendered))
+            found.append(self._sent(sent, sent, before, Probe(before, {})).left_by(rendered))
         return Boundary(name, True, broken=_earliest(found))
 
-    def _opened(self, growth: Growth) -> Break | None:
+    def _opened(self, probe: Probe) -> Break | None:
         """Return where a reply in history leaves the prompt it was sampled after."""
-        prompt = self._render(growth.history)
-        rendered = self._render([*growth.history, growth.reply], generation_prompt=False)
-        return self._sent(prompt, prompt, growth.history, growth).left_by(rendered)
+        prompt = self._render(probe.history)
+        rendered = self._render([*probe.history, probe.reply], generation_prompt=False)
+        return self._sent(prompt, prompt, probe.history, probe).left_by(rendered)
 
-    def _broken(self, growth: Growth, *, with_closer: bool = False) -> Break | None:
-        prompt = self._render(growth.history)
-        alone = self._render([*growth.history, growth.reply], generation_prompt=False)
-        thought, answer = self._sampled(prompt, alone, growth)
-        sent = self._sent(prompt + thought + ("" if growth.is_cut else answer), prompt, growth.history, growth, thought)
+    def _broken(self, probe: Probe, *, with_closer: bool = False) -> Break | None:
+        prompt = self._render(probe.history)
+        alone = self._render([*probe.history, probe.reply], generation_prompt=False)
+        thought, answer = self._sampled(prompt, alone, probe)
+        sent = self._sent(prompt + thought + ("" if probe.is_cut else answer), prompt, probe.history, probe, thought)
         if not with_closer:
             sent = sent.without_closer()
-        return sent.left_by(self._render([*growth.history, growth.reply, *growth.new]))
+        return sent.left_by(self._render([*probe.history, probe.reply, *probe.new]))
 
-    def _sent(self, text: str, prompt: str, history: Sequence[Message], growth: Growth, thought: str = "") -> Sent:
+    def _sent(self, text: str, prompt: str, history: Sequence[Message], probe: Probe, thought: str = "") -> Sent:
         at = next(index for index in range(len(history) - 1, -1, -1) if history[index]["role"] == "user")
         return Sent(
             text=text,
-            growth=growth,
-            thinking=self._thinking,
-            cut=self._growths.form.cut if self._growths.form is not None else None,
+            probe=probe,
+            reasoning_form=self._reasoning_form,
+            cut=self._probes.form.cut if self._probes.form is not None else None,
             thought=thought,
             tools=common(self._render(history), self._render(history, has_tools=False)),
             first=(
@@ -146,33 +144,36 @@ class Rerender:
         except TemplateFailed:
             return 0
 
-    def _sampled(self, prompt: str, alone: str, growth: Growth) -> tuple[str, str]:
+    def _sampled(self, prompt: str, alone: str, probe: Probe) -> tuple[str, str]:
         """Return what the model thought and what it said, in the template's own bytes where it prints them."""
-        own = self._own(prompt, alone, growth)
-        reasoning, thinking = growth.reasoning, self._thinking
-        if not reasoning or thinking is None:
+        own = self._own(prompt, alone, probe)
+        reasoning, reasoning_form = probe.reasoning, self._reasoning_form
+        if not reasoning or reasoning_form is None:
             return "", own
-        opener = "" if thinking.is_prompted else thinking.opener
+        opener = "" if reasoning_form.is_prompted else reasoning_form.opener
         before, found, after = own.partition(reasoning)
         if not found:
-            return opener + reasoning + ("" if growth.is_cut else thinking.closer), own
+            return opener + reasoning + ("" if probe.is_cut else reasoning_form.closer), own
         thought = before if alone.startswith(prompt) else opener
-        answer = after.removeprefix(thinking.closer)
-        closer = "" if growth.is_cut else after[: len(after) - len(answer)]
+        answer = after.removeprefix(reasoning_form.closer)
+        closer = "" if probe.is_cut else after[: len(after) - len(answer)]
         return thought + reasoning + closer, answer
 
-    def _own(self, prompt: str, alone: str, growth: Growth) -> str:
+    def _own(self, prompt: str, alone: str, probe: Probe) -> str:
         """Return the reply's part of its render, which need not begin with the prompt."""
         if alone.startswith(prompt):
             return alone[len(prompt) :]
-        opener, thinking = prompt[self._length(growth.history, prompt, generation_prompt=False) :], self._thinking
-        marks = [] if thinking is None else [thinking.opener.strip(), thinking.closer.strip()]
+        opener, reasoning_form = (
+            prompt[self._length(probe.history, prompt, generation_prompt=False) :],
+            self._reasoning_form,
+        )
+        marks = [] if reasoning_form is None else [reasoning_form.opener.strip(), reasoning_form.closer.strip()]
         for mark in filter(None, marks):
             opener = opener.partition(mark)[0]
         if not opener or opener not in alone:
             return alone[common(prompt, alone) :]
         own = alone.rpartition(opener)[2]
-        return own if thinking is None else own.removeprefix(thinking.closer.strip()).lstrip("\n")
+        return own if reasoning_form is None else own.removeprefix(reasoning_form.closer.strip()).lstrip("\n")
 
     def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True, has_tools: bool = True) -> str:
         key = repr((messages, generation_prompt, has_tools))

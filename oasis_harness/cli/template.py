@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from oasis_harness.canonical import canonical_json, text_bytes
-from oasis_harness.certify import Boundary, Certificate, Kept, Thinking, Verdict, certify_template
+from oasis_harness.certify import Boundary, Certificate, Kept, ReasoningForm, Verdict, certify_template
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
 from oasis_harness.embedded import call_syntax, find_model, read_card, settings_template
 from oasis_harness.errors import ModelNotFound, OasisError, TemplateFailed, TemplateRunaway, UnsupportedTemplate
@@ -224,18 +224,18 @@ def _deeds(certificate: Certificate) -> Iterator[str]:
         yield "That is the template's own render of the whole conversation; it costs the new message."
     else:
         yield "It costs the new message, where a re-render costs what is said above, in every such turn."
-    if certificate.thinking is not None:
-        yield from _on_thinking(certificate.thinking)
+    if certificate.reasoning_form is not None:
+        yield from _on_reasoning(certificate.reasoning_form)
     yield from certificate.remarks
 
 
-def _on_thinking(thinking: Thinking) -> Iterator[str]:
-    if thinking.switch is not None:
+def _on_reasoning(reasoning_form: ReasoningForm) -> Iterator[str]:
+    if reasoning_form.switch is not None:
         yield (
-            f"{thinking.switch.name}={json.dumps(thinking.switch.value)} is set: "
+            f"{reasoning_form.switch.name}={json.dumps(reasoning_form.switch.value)} is set: "
             "the template then keeps what the model thought, and its own render extends."
         )
-    elif thinking.kept is not Kept.ALWAYS:
+    elif reasoning_form.kept is not Kept.ALWAYS:
         yield (
             "What the model thought stays in the prompt (retain). The template would drop it, and most such models "
             "were not trained to see it: the policy `epoch` drops it at a user turn, and says what that costs."
@@ -243,7 +243,7 @@ def _on_thinking(thinking: Thinking) -> Iterator[str]:
 
 
 def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
-    native, thinking = certificate.native, certificate.thinking
+    native, reasoning_form = certificate.native, certificate.reasoning_form
     yield "opens a reply with", _shown(certificate.generation_prompt)
     yield "closes an answer with", _shown(certificate.closer) if certificate.closer else "nothing"
     if native is not None and native.has_role:
@@ -265,5 +265,5 @@ def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "trims the text of", ", ".join(certificate.trims) or "nobody"
     yield "content None", str(certificate.none_content)
     yield "date", "asks for it; frozen for a conversation" if certificate.uses_date else "does not ask"
-    if thinking is not None:
-        yield "reasoning", f"read from {thinking.field}, kept {thinking.kept}"
+    if reasoning_form is not None:
+        yield "reasoning", f"read from {reasoning_form.field}, kept {reasoning_form.kept}"

@@ -29,7 +29,7 @@ from oasis_harness.errors import UnsupportedTemplate
 from oasis_harness.templates import Message, text_of
 
 from .dialect import Dialect
-from .owned_text import Words, joined, named
+from .owned_text import OwnedText, joined, named
 from .spans import Span, framed, tiled
 from .trace import Traced, trace
 
@@ -111,10 +111,10 @@ class Renderer:
         data = self._first(head, word).data
         return data[: data.index(word.encode())]
 
-    def _with_riders(self, riders: Sequence[Node], *texts: str) -> Words:
+    def _with_riders(self, riders: Sequence[Node], *texts: str) -> OwnedText:
         return joined("\n\n", [*map(self._spoken, riders), *texts])
 
-    def _spoken(self, rider: Node) -> Words:
+    def _spoken(self, rider: Node) -> OwnedText:
         if isinstance(rider.event, ToolsAdded):
             return self.dialect.added_tools_text(rider.event.tools, index=rider.index)
         assert isinstance(rider.event, Note), "nothing else rides"

@@ -14,11 +14,11 @@ from typing import Any
 from oasis_harness.canonical import canonical_json
 from oasis_harness.certify import Certificate, Kept, Switch, certify_template, result_message
 from oasis_harness.conversation import Epoch, Head, ToolResults
-from oasis_harness.replies import JSON_CALLS, CallSyntax, GivenIds, Parsed, left_open, parse_reply, thought_extent
+from oasis_harness.replies import JSON_CALLS, CallSyntax, GivenIds, Parsed, left_open, parse_reply, reasoning_extent
 from oasis_harness.templates import Message, Shape, Template, text_of
 
-from .owned_text import Words, joined, named, tool_owner
-from .trace import schema_words
+from .owned_text import OwnedText, joined, named, tool_owner
+from .trace import schema_text
 
 __all__ = ["Dialect"]
 
@@ -60,7 +60,7 @@ class Dialect:
         """
         template = Template(source, variables=variables, arguments=arguments, date=date)
         certificate = certify_template(template, syntax, stops=stops)
-        switch = certificate.thinking.switch if certificate.thinking is not None and sets_switch else None
+        switch = certificate.reasoning_form.switch if certificate.reasoning_form is not None and sets_switch else None
         if switch is not None:
             template = template.under({switch.name: switch.value})
             certificate = certify_template(template, syntax, stops=stops)
@@ -73,21 +73,21 @@ class Dialect:
     @property
     def drops_thoughts(self) -> bool:
         """Whether the template would drop what the model thought; here it stays, unless a session says otherwise."""
-        thinking = self.certificate.thinking
-        return thinking is not None and not thinking.is_skipped and thinking.kept is not Kept.ALWAYS
+        reasoning_form = self.certificate.reasoning_form
+        return reasoning_form is not None and not reasoning_form.is_skipped and reasoning_form.kept is not Kept.ALWAYS
 
     def closing(self, data: bytes, *, before: bytes) -> bytes:
         """Return the words of the harness that close what the reply `data` left open, a thought or a call.
 
         `before` is what was sent right before it.
         """
-        thinking = self.certificate.thinking
-        closer = thinking.closer if thinking is not None else ""
-        return left_open(data, self.syntax, generation_prompt=text_of(before[-200:]), thought_closer=closer).encode()
+        reasoning_form = self.certificate.reasoning_form
+        closer = reasoning_form.closer if reasoning_form is not None else ""
+        return left_open(data, self.syntax, generation_prompt=text_of(before[-200:]), reasoning_closer=closer).encode()
 
     def thought(self, data: bytes, *, before: bytes) -> tuple[int, int]:
         """Return how many bytes at the end of `before` open a thought, and how many of the reply `data` are thought."""
-        return thought_extent(data, self.syntax, generation_prompt=text_of(before[-200:]))
+        return reasoning_extent(data, self.syntax, generation_prompt=text_of(before[-200:]))
 
     def epoch(self, tokenizer: str) -> Epoch:
         """Return the binding of an epoch sent in this dialect and through the tokenizer of that digest."""
@@ -99,7 +99,7 @@ class Dialect:
     def first_messages(self, head: Head, text: str) -> tuple[list[Message], list[dict[str, Any]]]:
         """Return (messages, tools) of the first prompt: the head and the first user's words.
 
-        A content that is put together of several texts is `Words`, a string that knows whose they are.
+        A content that is put together of several texts is `OwnedText`, a string that knows whose they are.
         """
         tools = [json.loads(tool) for tool in head.tools]
         in_system = tools if self.certificate.calls is None else []
@@ -141,7 +141,7 @@ class Dialect:
             given_ids=form.given_ids if form else GivenIds.NONE,
         )
 
-    def added_tools_text(self, tools: Sequence[bytes], *, index: int = 0) -> Words:
+    def added_tools_text(self, tools: Sequence[bytes], *, index: int = 0) -> OwnedText:
         """Return the words that show tools that arrived after the head was sent, which may have named none.
 
         They came with event `index`.
@@ -150,7 +150,7 @@ class Dialect:
         lines = _lines(map(json.loads, tools), f"event {index} ")
         return joined("", ["You can now also call these functions:\n", lines, how])
 
-    def _tool_section(self, tools: Sequence[Mapping[str, Any]]) -> Words:
+    def _tool_section(self, tools: Sequence[Mapping[str, Any]]) -> OwnedText:
         if not tools:
             return joined("", [])
         how = f"\n\n{self._how_to_call()}"
@@ -164,11 +164,11 @@ class Dialect:
         )
 
 
-def _lines(tools: Iterable[Mapping[str, Any]], prefix: str) -> Words:
-    return joined("\n", [schema_words(tool["function"], tool_owner(tool, prefix)) for tool in tools])
+def _lines(tools: Iterable[Mapping[str, Any]], prefix: str) -> OwnedText:
+    return joined("\n", [schema_text(tool["function"], tool_owner(tool, prefix)) for tool in tools])
 
 
-def _skill_section(head: Head) -> Words:
+def _skill_section(head: Head) -> OwnedText:
     if not head.skills:
         return joined("", [])
     lines = [text_of(line) for line in head.skills]

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Marks", "Placed", "placed"]
+__all__ = ["Markers", "Placed", "placed"]
 
 
 class Placed(NamedTuple):
@@ -24,8 +24,8 @@ class Placed(NamedTuple):
     """The text as it stands there."""
 
 
-class Marks:
-    """Marks that do not occur in `plain`."""
+class Markers:
+    """Markers that do not occur in `plain`."""
 
     def __init__(self, plain: str) -> None:
         # The Z keeps a word from overlapping another.

@@ -1,4 +1,4 @@
-"""Texts with their owners, before a template prints them: words put together of pieces, and the leaves of a schema.
+"""Texts with their owners, before a template prints them: words put together of runs, and the leaves of a schema.
 
 A leaf is named after its owner and its place there, `head/tool[read_file].parameters.limit.description`.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from .spans import HARNESS, Resolution
 
-__all__ = ["Group", "Leaf", "Piece", "Words", "joined", "leaves_of", "map_leaves", "named", "pieces_of", "tool_owner"]
+__all__ = ["Group", "Leaf", "OwnedText", "Run", "joined", "leaves_of", "map_leaves", "named", "runs_of", "tool_owner"]
 
 _TEXT_KEYS = frozenset({"const", "default", "description", "enum", "examples", "pattern", "title"})
 """Keys of a tool's schema under which free text stands."""
@@ -41,7 +41,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Run:
     """A part of a text, of one owner."""
 
     name: str
@@ -49,16 +49,16 @@ class Piece:
     resolution: Resolution
 
 
-class Words(str):
+class OwnedText(str):
     """A text that knows whose words it is made of. To a template it is the plain string, which it is made into."""
 
-    __slots__ = ("pieces",)
-    pieces: tuple[Piece, ...]
+    __slots__ = ("runs",)
+    runs: tuple[Run, ...]
 
-    def __new__(cls, pieces: Iterable[Piece]) -> "Words":
-        pieces = tuple(piece for piece in pieces if piece.text)
-        words = super().__new__(cls, "".join(piece.text for piece in pieces))
-        words.pieces = pieces
+    def __new__(cls, runs: Iterable[Run]) -> "OwnedText":
+        runs = tuple(run for run in runs if run.text)
+        words = super().__new__(cls, "".join(run.text for run in runs))
+        words.runs = runs
         return words
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
@@ -66,29 +66,29 @@ class Words(str):
         return str, (str(self),)
 
 
-def named(name: str, text: str) -> Words:
+def named(name: str, text: str) -> OwnedText:
     """Return `text` as the words of `name`. White space at its ends is no one's, since templates trim it."""
     core = text.strip()
     start = text.index(core)
-    return Words([_ours(text[:start]), Piece(name, core, Resolution.EXACT), _ours(text[start + len(core) :])])
+    return OwnedText([_ours(text[:start]), Run(name, core, Resolution.EXACT), _ours(text[start + len(core) :])])
 
 
-def joined(separator: str, texts: Iterable[str]) -> Words:
+def joined(separator: str, texts: Iterable[str]) -> OwnedText:
     """Return `texts` with `separator` between them; those that are plain strings are the harness's own."""
-    pieces: list[Piece] = []
+    runs: list[Run] = []
     for number, text in enumerate(texts):
-        pieces += [_ours(separator)] if number else []
-        pieces += text.pieces if isinstance(text, Words) else [_ours(text)]
-    return Words(pieces)
+        runs += [_ours(separator)] if number else []
+        runs += text.runs if isinstance(text, OwnedText) else [_ours(text)]
+    return OwnedText(runs)
 
 
-def pieces_of(text: str) -> Iterator[Piece]:
-    """Return the pieces of `text` without the white space at its ends."""
+def runs_of(text: str) -> Iterator[Run]:
+    """Return the runs of `text` without the white space at its ends."""
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     done = 0
-    for piece in text.pieces if isinstance(text, Words) else (_ours(text),):
-        left, done = done, done + len(piece.text)
-        yield Piece(piece.name, piece.text[max(start - left, 0) : max(end - left, 0)], piece.resolution)
+    for run in text.runs if isinstance(text, OwnedText) else (_ours(text),):
+        left, done = done, done + len(run.text)
+        yield Run(run.name, run.text[max(start - left, 0) : max(end - left, 0)], run.resolution)
 
 
 def map_leaves(tool: Mapping[str, Any], owner: str, change: Callable[[Leaf], str]) -> dict[str, Any]:
@@ -155,5 +155,5 @@ def _group(key: str) -> Group:
     return Group.TEXT if key in _TEXT_KEYS else Group.OTHER
 
 
-def _ours(text: str) -> Piece:
-    return Piece(HARNESS, text, Resolution.SCAFFOLD)
+def _ours(text: str) -> Run:
+    return Run(HARNESS, text, Resolution.SCAFFOLD)

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 from oasis_harness.errors import TemplateFailed, TemplateRunaway, UnsupportedTemplate
 from oasis_harness.templates import Message, quoting_of
 
-from .markers import Marks, Placed, placed
-from .owned_text import Group, Leaf, Piece, Words, leaves_of, map_leaves, pieces_of, tool_owner
+from .markers import Markers, Placed, placed
+from .owned_text import Group, Leaf, OwnedText, Run, leaves_of, map_leaves, runs_of, tool_owner
 from .spans import Resolution, Span
 
-__all__ = ["Render", "Traced", "schema_words", "trace"]
+__all__ = ["Render", "Traced", "schema_text", "trace"]
 
 Render: TypeAlias = Callable[[Sequence[Message], Sequence[dict[str, Any]]], str]
 """(messages, tools) to text."""
@@ -61,13 +61,13 @@ def trace(plain: str, render: Render, messages: Sequence[Message], tools: Sequen
     return Traced(_Search(plain, messages, tools), render)
 
 
-def schema_words(function: Mapping[str, Any], owner: str) -> Words:
+def schema_text(function: Mapping[str, Any], owner: str) -> OwnedText:
     """Return the JSON of a tool's `function`: its texts and names by their own names, all else `owner`'s."""
-    marks, leaves = Marks(json.dumps(function, ensure_ascii=False)), leaves_of(function, owner)
+    marks, leaves = Markers(json.dumps(function, ensure_ascii=False)), leaves_of(function, owner)
     numbers = itertools.count()
     marked = map_leaves(function, owner, lambda leaf: marks.around(next(numbers), leaf.text))
-    return Words(
-        Piece(owner, text, Resolution.CONTAINER) if number < 0 else Piece(leaves[number].name, text, Resolution.EXACT)
+    return OwnedText(
+        Run(owner, text, Resolution.CONTAINER) if number < 0 else Run(leaves[number].name, text, Resolution.EXACT)
         for number, text in marks.split(json.dumps(marked, ensure_ascii=False))
     )
 
@@ -77,7 +77,7 @@ class _Search:
 
     def __init__(self, plain: str, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> None:
         self._plain = plain
-        self._marks = Marks(plain)
+        self._marks = Markers(plain)
         self._messages = messages
         self._tools = tools
         leaves = [leaf for tool in tools for leaf in leaves_of(tool, tool_owner(tool))]
@@ -177,16 +177,16 @@ class _Search:
             )
 
     def _own_spans(self, one: Placed) -> Iterator[Span]:
-        """Return the spans of a text: one, or where it is put together of pieces, theirs."""
+        """Return the spans of a text: one, or where it is put together of runs, theirs."""
         if self._owner(one):
             yield self._leaf_span(one)
             return
         core, end = self._content(one.number), one.start
         form = quoting_of(one.printed, core)
         assert form is not None, "texts() lets no other pass"
-        for piece in pieces_of(self._messages[one.number]["content"]):
-            start, end = end, end + len(form(piece.text, core).encode())
-            yield Span(start, end, piece.name, piece.resolution)
+        for run in runs_of(self._messages[one.number]["content"]):
+            start, end = end, end + len(form(run.text, core).encode())
+            yield Span(start, end, run.name, run.resolution)
 
     def _leaf_span(self, one: Placed) -> Span:
         leaf = self._leaf(one)

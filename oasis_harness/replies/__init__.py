@@ -5,16 +5,16 @@ rendered back into history.
 """
 
 from .calls import JSON_CALLS, CallSyntax, GivenIds, ToolCall
-from .parse import THINK_MARKS, Parsed, left_open, parse_reply, thought_extent
+from .parse import REASONING_MARKS, Parsed, left_open, parse_reply, reasoning_extent
 
 __all__ = [
     "JSON_CALLS",
-    "THINK_MARKS",
+    "REASONING_MARKS",
     "CallSyntax",
     "GivenIds",
     "Parsed",
     "ToolCall",
     "left_open",
     "parse_reply",
-    "thought_extent",
+    "reasoning_extent",
 ]

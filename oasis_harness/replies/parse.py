@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from .calls import CallSyntax, GivenIds, ToolCall
 
 __all__ = [
-    "THINK_MARKS",
+    "REASONING_MARKS",
     "Parsed",
     "left_open",
     "parse_reply",
-    "thought_extent",
+    "reasoning_extent",
 ]
 
-THINK_MARKS = (
+REASONING_MARKS = (
     ("<think>", "</think>"),
     ("<|channel>thought", "<channel|>"),
     ("[THINK]", "[/THINK]"),
@@ -69,27 +69,27 @@ def parse_reply(
     return Parsed("".join(parts).strip(), reasoning.strip(), tuple(_with_ids(calls, index, given_ids)))
 
 
-def left_open(data: bytes, syntax: CallSyntax, *, generation_prompt: str, thought_closer: str = "") -> str:
+def left_open(data: bytes, syntax: CallSyntax, *, generation_prompt: str, reasoning_closer: str = "") -> str:
     """Return what closes the thought or the call that a reply did not close itself; empty if nothing is open.
 
-    `thought_closer` is how the template closes a thought; without it, the mark stands on a line of its own.
+    `reasoning_closer` is how the template closes a thought; without it, the mark stands on a line of its own.
     """
     text = data.decode("utf-8", errors="replace")
-    marks = _thought_marks(text, generation_prompt, syntax.opener)
+    marks = _reasoning_marks(text, generation_prompt, syntax.opener)
     if marks is not None and marks[1] not in text:
-        return thought_closer if marks[1] in thought_closer else f"\n{marks[1]}\n\n"
+        return reasoning_closer if marks[1] in reasoning_closer else f"\n{marks[1]}\n\n"
     _, said = _split_reasoning(text, generation_prompt, syntax.opener)
     at = said.rfind(syntax.opener) if syntax.opener and syntax.closer else -1
     return syntax.closer if at >= 0 and syntax.closer not in said[at:] else ""
 
 
-def thought_extent(data: bytes, syntax: CallSyntax, *, generation_prompt: str) -> tuple[int, int]:
+def reasoning_extent(data: bytes, syntax: CallSyntax, *, generation_prompt: str) -> tuple[int, int]:
     """Return how many bytes at the end of the prompt open a thought, and how many of the reply are thought.
 
     Its marks and the white space after it are part of it.
     """
     text = data.decode("utf-8", errors="surrogateescape")
-    marks = _thought_marks(text, generation_prompt, syntax.opener)
+    marks = _reasoning_marks(text, generation_prompt, syntax.opener)
     if marks is None:
         return 0, 0
     _, closed, answer = text.partition(marks[1])
@@ -100,17 +100,17 @@ def thought_extent(data: bytes, syntax: CallSyntax, *, generation_prompt: str) -
 
 
 def _split_reasoning(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str]:
-    marks = _thought_marks(text, generation_prompt, call_opener)
+    marks = _reasoning_marks(text, generation_prompt, call_opener)
     if marks is None:
         return "", text
     reasoning, _, answer = text.lstrip().removeprefix(marks[0]).partition(marks[1])
     return reasoning, answer
 
 
-def _thought_marks(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str] | None:
+def _reasoning_marks(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str] | None:
     """Return the marks of the thought that a reply begins with, or that the prompt has opened for it."""
     start = text.lstrip()
-    for opener, closer in THINK_MARKS:
+    for opener, closer in REASONING_MARKS:
         is_open = generation_prompt.rstrip().endswith(opener)
         if is_open and closer not in text and call_opener and start.startswith(call_opener):
             return None  # a call was required of a model that was about to think

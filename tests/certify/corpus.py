@@ -102,17 +102,17 @@ class _Talk:
         self._grow(delta, [text], is_first=is_first)
 
     def _answer(self, text: str) -> None:
-        message = self._thinking({"role": "assistant", "content": text})
+        message = self._reasoning_form({"role": "assistant", "content": text})
         self._reply(message, self._sampled(message, text, ""))
 
-    def _thinking(self, message: Message) -> Message:
+    def _reasoning_form(self, message: Message) -> Message:
         """Return `message` with what a model thinks before it, where the prompt opens a thought."""
-        thinking = self.dialect.certificate.thinking
-        if thinking is None or not thinking.is_prompted:
+        reasoning_form = self.dialect.certificate.reasoning_form
+        if reasoning_form is None or not reasoning_form.is_prompted:
             return message
-        if thinking.field != "content":
-            return {**message, thinking.field: "THOUGHT."}
-        return {**message, "content": f"{thinking.opener}THOUGHT.{thinking.closer}{message['content']}"}
+        if reasoning_form.field != "content":
+            return {**message, reasoning_form.field: "THOUGHT."}
+        return {**message, "content": f"{reasoning_form.opener}THOUGHT.{reasoning_form.closer}{message['content']}"}
 
     def _calls(self, n_calls: int) -> None:
         number = len(self.messages)
@@ -120,12 +120,12 @@ class _Talk:
         form = self.dialect.certificate.calls
         if form is None or not form.writes_calls:
             said = f"CALL{number} <tool_call>read</tool_call>"
-            message = self._thinking({"role": "assistant", "content": said})
+            message = self._reasoning_form({"role": "assistant", "content": said})
             self._reply(message, self._sampled(message, said, ""))
         else:
             made = [{"id": one, "type": "function", "function": _function(form.arguments_as_text, one)} for one in ids]
             some = made if form.is_parallel else made[-1:]
-            message = self._thinking({"role": "assistant", "content": "", "tool_calls": some})
+            message = self._reasoning_form({"role": "assistant", "content": "", "tool_calls": some})
             self._reply(message, self._sampled(message, f"PATH{ids[-1]}", form.cut.end or form.cut.closer))
         results = ToolResults(tuple(ToolResult(one, "read_file", f"RESULT{one}".encode()) for one in ids))
         delta = self.renderer.extend(self.log.tip, results)
@@ -142,9 +142,13 @@ class _Talk:
         """Return what the template itself writes for a reply here, up to the end of what was said."""
         before, after = self._render(self.messages), self._render([*self.messages, message], generation_prompt=False)
         if before is None or after is None or not after.startswith(before) or said not in after[len(before) :]:
-            thinking = self.dialect.certificate.thinking
-            is_thought = thinking is not None and thinking.is_prompted
-            return f"THOUGHT.{thinking.closer}{said}{mark}" if thinking is not None and is_thought else said + mark
+            reasoning_form = self.dialect.certificate.reasoning_form
+            is_thought = reasoning_form is not None and reasoning_form.is_prompted
+            return (
+                f"THOUGHT.{reasoning_form.closer}{said}{mark}"
+                if reasoning_form is not None and is_thought
+                else said + mark
+            )
         own = after[len(before) :]
         at = own.rfind(said) + len(said)
         if mark and mark in own[at:]:

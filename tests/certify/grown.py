@@ -182,9 +182,13 @@ class Grown:
 
 def variants(family: Family, plan: Plan) -> Iterator[Grown]:
     """Yield the conversations of that shape: with and without thoughts, with and without words beside calls."""
-    thinking = TRUTH[repr(family)].thinking
+    reasoning_form = TRUTH[repr(family)].reasoning_form
     may_think = (
-        [False] if thinking is None or thinking.is_skipped else [True] if thinking.is_prompted else [True, False]
+        [False]
+        if reasoning_form is None or reasoning_form.is_skipped
+        else [True]
+        if reasoning_form.is_prompted
+        else [True, False]
     )
     for thinks, speaks in itertools.product(may_think, [False, True] if family.has_text_calls else [False]):
         yield Grown(family, plan, thinks=thinks, speaks=speaks)

@@ -59,7 +59,7 @@ def test_every_kind_of_everything_occurs_among_the_families() -> None:
     assert {one.none_content for one in found} == set(NoneContent)
     assert {how for one in found for how in one.roles.values()} == set(Handling)
     assert {one.object_arguments for one in found} | {one.text_arguments for one in found} == {None, *Arguments}
-    assert {one.thinking.kept for one in found if one.thinking} == set(Kept)
+    assert {one.reasoning_form.kept for one in found if one.reasoning_form} == set(Kept)
 
 
 @every_family
@@ -249,7 +249,7 @@ _ELSE = "{%- elif message.role != 'system' or not loop.first %}"
 _JSON = "(call.function.arguments | tojson)"
 _IN_PLACE = dict.fromkeys(("system", "developer", "user after user", "user after result"), Handling.IN_PLACE)
 
-KEEPS = KEEPING.thinking
+KEEPS = KEEPING.reasoning_form
 assert KEEPS is not None
 MUTANTS: list[Mutant] = [
     (
@@ -502,9 +502,9 @@ def test_a_switch_is_found_beside_a_generation_tag(tag: str) -> None:
 
 
 def found_switch(source: str) -> Switch | None:
-    thinking = certificate(source).thinking
-    assert thinking is not None
-    return thinking.switch
+    reasoning_form = certificate(source).reasoning_form
+    assert reasoning_form is not None
+    return reasoning_form.switch
 
 
 def test_each_date_has_a_certificate_of_its_own() -> None:

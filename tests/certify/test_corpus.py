@@ -76,7 +76,9 @@ def test_the_classes_and_bases_are_those_that_were_counted(corpus: list[Driven])
     assert Counter(one.letter for one in certificates) == {"A": 468, "C": 131, "B": 123, "E": 30, "D": 11}
     bases = Counter(one.native.delta_base for one in certificates if one.native is not None and one.has_tools)
     assert bases == {"free": 320, "any-call": 48, "same-call": 12, "counter": 6}
-    switches = Counter(one.thinking.switch.name for one in certificates if one.thinking and one.thinking.switch)
+    switches = Counter(
+        one.reasoning_form.switch.name for one in certificates if one.reasoning_form and one.reasoning_form.switch
+    )
     assert sum(switches.values()) == 33 and len(switches) == 6
 
 

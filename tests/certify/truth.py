@@ -11,8 +11,8 @@ from oasis_harness.certify.certificate import (
     Kept,
     Landmark,
     NoneContent,
+    ReasoningForm,
     Switch,
-    Thinking,
 )
 from oasis_harness.certify.sentinels import Base, Cut, DeltaBase
 from oasis_harness.replies import GivenIds
@@ -61,7 +61,7 @@ class Truth:
     object_arguments: Arguments | None = Arguments.JSON
     text_arguments: Arguments | None = Arguments.DOUBLE
     prints_python: bool = False
-    thinking: Thinking | None = None
+    reasoning_form: ReasoningForm | None = None
     generated: Outcome = HOLDS
     result: Outcome = HOLDS
     second_result: Outcome = HOLDS
@@ -105,7 +105,7 @@ TOOLS = Broken("tools", Landmark.TOOLS, 0)
 SYSTEM = Broken("system", Landmark.SYSTEM, 0)
 SLIP = replace(BATCH, what="result")
 
-BLOCK = Thinking("reasoning_content", "<think>\n", "\n</think>\n\n", False, False, Kept.WITHIN_TURN, None)
+BLOCK = ReasoningForm("reasoning_content", "<think>\n", "\n</think>\n\n", False, False, Kept.WITHIN_TURN, None)
 PROMPTED = replace(BLOCK, is_prompted=True)
 STRIPPED = replace(PROMPTED, field="content", kept=Kept.NEVER)
 
@@ -134,7 +134,7 @@ GLM = Truth(
 GLM_THINKING = replace(
     GLM,
     generation_prompt="<|assistant|><think>",
-    thinking=replace(PROMPTED, opener="<think>", closer="</think>", switch=Switch("clear_thinking", False)),
+    reasoning_form=replace(PROMPTED, opener="<think>", closer="</think>", switch=Switch("clear_thinking", False)),
     letter="B",
     **at_turn("reasoning", -len("think>")),
 )
@@ -145,7 +145,7 @@ KEEPING = Truth(
     JSON_CALL,
     EMPTY,
     trims=("assistant",),
-    thinking=replace(PROMPTED, switch=Switch("preserve_thinking", True)),
+    reasoning_form=replace(PROMPTED, switch=Switch("preserve_thinking", True)),
     second_result=BATCH,
     letter="B",
     **at_turn("reasoning", -len("<think>\n")),
@@ -155,7 +155,7 @@ SOLAR = Truth(
     "<|end|>",
     replace(CALL, cut=Cut(end="<|/call|>"), delta_base=DeltaBase.SAME_CALL, closer="<|calls|>"),
     EMPTY,
-    thinking=Thinking(
+    reasoning_form=ReasoningForm(
         "reasoning",
         "<|think|>",
         "<|end|><|begin|>assistant",
@@ -172,7 +172,7 @@ NEMOTRON = Truth(
     IM_END,
     JSON_CALL,
     WORD,
-    thinking=replace(PROMPTED, closer="\n</think>\n", switch=Switch("truncate_history_thinking", False)),
+    reasoning_form=replace(PROMPTED, closer="\n</think>\n", switch=Switch("truncate_history_thinking", False)),
     second_result=BATCH,
     letter="B",
     **at_turn("reasoning", -len("\n")),
@@ -181,9 +181,11 @@ NEMOTRON = Truth(
 
 def kept(truth: Truth, **arguments: object) -> Truth:
     """Return the truth of the same template under the switch that keeps what was thought."""
-    assert truth.thinking is not None
-    thinking = replace(truth.thinking, kept=Kept.ALWAYS, switch=None)
-    return replace(truth, thinking=thinking, arguments=arguments, user=HOLDS, note=HOLDS, truncated=HOLDS, letter="A")
+    assert truth.reasoning_form is not None
+    reasoning_form = replace(truth.reasoning_form, kept=Kept.ALWAYS, switch=None)
+    return replace(
+        truth, reasoning_form=reasoning_form, arguments=arguments, user=HOLDS, note=HOLDS, truncated=HOLDS, letter="A"
+    )
 
 
 TRUTH = {
@@ -304,7 +306,9 @@ TRUTH = {
         "</s>",
         replace(CALL, cut=Cut(end="</seed:call>"), is_json=True, closer="</s>"),
         WORD,
-        thinking=Thinking("reasoning_content", "<seed:think>", "</seed:think>", False, False, Kept.ALWAYS, None),
+        reasoning_form=ReasoningForm(
+            "reasoning_content", "<seed:think>", "</seed:think>", False, False, Kept.ALWAYS, None
+        ),
     ),
     "mistral, tools last": replace(LAST, user=TOOLS, note=TOOLS, truncated=TOOLS, letter="D"),
     "system last": Truth(
@@ -325,7 +329,7 @@ TRUTH = {
         JSON_CALL,
         WORD,
         roles=(DROPPED, IN_PLACE, IN_PLACE, IN_PLACE),
-        thinking=BLOCK,
+        reasoning_form=BLOCK,
         result=Broken("empty thought", Landmark.LAST_REPLY, 0),
         second_result=BATCH,
         letter="C",
@@ -339,7 +343,7 @@ TRUTH = {
         roles=(MOVED, DROPPED, IN_PLACE, IN_PLACE),
         object_arguments=Arguments.REFUSED,
         text_arguments=Arguments.JSON,
-        thinking=STRIPPED,
+        reasoning_form=STRIPPED,
         second_result=Broken("result", Landmark.RESULT, len("<|/output|><|")),
         letter="C",
         **everywhere(Broken("reasoning", Landmark.LAST_REPLY, -len("<think>\n"))),
@@ -349,7 +353,7 @@ TRUTH = {
         IM_END,
         JSON_CALL,
         REFUSES,
-        thinking=STRIPPED,
+        reasoning_form=STRIPPED,
         second_result=BATCH,
         letter="C",
         **everywhere(Broken("reasoning", Landmark.LAST_REPLY, -len("<think>\n"))),
@@ -358,7 +362,7 @@ TRUTH = {
     "keeping enable_thinking=False": replace(
         KEEPING,
         generation_prompt=ASSISTANT + "<think>\n\n</think>\n\n",
-        thinking=replace(BLOCK, is_skipped=True, switch=Switch("preserve_thinking", True)),
+        reasoning_form=replace(BLOCK, is_skipped=True, switch=Switch("preserve_thinking", True)),
         arguments={"enable_thinking": False},
         **at_turn("empty thought", -len("<think>\n\n</think>\n\n")),
     ),
@@ -376,14 +380,14 @@ TRUTH = {
         WORD,
         object_arguments=Arguments.OWN,
         text_arguments=Arguments.REFUSED,
-        thinking=PROMPTED,
+        reasoning_form=PROMPTED,
         second_result=Broken("result", Landmark.RESULT, len("</response>")),
         letter="B",
         **at_turn("reasoning", -len("<think>\n")),
     ),
     "oss": replace(
         HARMONY,
-        thinking=Thinking(
+        reasoning_form=ReasoningForm(
             "thinking",
             "<|channel|>analysis<|message|>",
             "<|end|><|start|>assistant",

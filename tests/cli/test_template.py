@@ -55,7 +55,7 @@ def test_a_switch_can_be_set_and_one_that_keeps_the_reasoning_is_found(check) ->
     code, out = check(source)
     assert code == 1 and "keep_thoughts=true is set" in out
     code, out = check(source, "--set", "keep_thoughts=true", "--json")
-    assert json.loads(out)["thinking"]["kept"] == "always"
+    assert json.loads(out)["reasoning_form"]["kept"] == "always"
 
 
 def test_json_is_the_certificate_and_a_refusal_says_why(check) -> None:  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ from oasis_harness.conversation import (
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
 from oasis_harness.render import Dialect, Renderer
 from oasis_harness.replies import JSON_CALLS
-from oasis_harness.replies.parse import THINK_MARKS
+from oasis_harness.replies.parse import REASONING_MARKS
 
 from .families import EXTENDING, KEPT, REWRITING, VARIABLES, Family
 from .talk import EPOCH, Driver, Step, Talk, dialect, talks, texts, tool
@@ -59,7 +59,7 @@ def reply(data: bytes = b"x") -> Reply:
     return Reply(data, "stop", "auto", 0)
 
 
-CLOSED = reply("".join(closer for _, closer in THINK_MARKS).encode())
+CLOSED = reply("".join(closer for _, closer in REASONING_MARKS).encode())
 """A reply that leaves no thought open, whatever the prompt has opened."""
 
 
