@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the mutants live with the tests
 
 from oasis_harness.guard import check_requests
-from oasis_harness.guard.blocks import Reader
-from oasis_harness.guard.changes import change_of
-from oasis_harness.guard.kinds import findings
-from tests.guard.mutants import DRAWN, Mutant, by_hand, clean, interleaved, tool
+from oasis_harness.guard.requests.blocks import Reader
+from oasis_harness.guard.requests.changes import change_of
+from oasis_harness.guard.requests.kinds import findings
+from tests.guard.requests.mutants import DRAWN, Mutant, by_hand, clean, interleaved, tool
 
 N_DRAWN = 50
 N_CONVERSATIONS, N_TURNS = 200, 50

@@ -23,7 +23,7 @@ MAX_RATIO = 1.05
 IMPORT = """
 import time, pytest
 started = time.perf_counter()
-import oasis_harness.guard.pytest_plugin
+import oasis_harness.guard.plugin.pytest_plugin
 print(1e3 * (time.perf_counter() - started))
 """
 

@@ -15,7 +15,7 @@ from oasis_harness import ScriptedEngine, Session, Skills, Tools, Turn, workspac
 from oasis_harness.cli.run import SYSTEM
 from oasis_harness.conversation import Head
 from oasis_harness.engine import CallParser, ModelCard
-from oasis_harness.guard.dialects import DATE
+from oasis_harness.guard.targets.dialects import DATE
 from oasis_harness.tokens import byte_tokenizer
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "dialects"

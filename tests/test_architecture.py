@@ -16,7 +16,7 @@ import oasis_harness
 PACKAGE = Path(oasis_harness.__file__).parent
 NAME = "oasis_harness"
 
-BASEMENT = frozenset({"errors", "canonical", "sequences", "chain"})
+BASEMENT = frozenset({"errors", "canonical", "sequences", "chain", "doors"})
 """What every room may import."""
 
 ARROWS: dict[str, frozenset[str]] = {
@@ -38,6 +38,19 @@ ARROWS: dict[str, frozenset[str]] = {
     "packs": frozenset({"registry"}),
 }
 """The rooms and the doors they may use. A new arrow needs a reason in docs/decisions."""
+
+WINGS: dict[str, frozenset[str]] = {
+    "textdiff": frozenset(),
+    "targets": frozenset(),
+    "volatile": frozenset(),
+    "cost": frozenset(),
+    "requests": frozenset({"textdiff"}),
+    "snapshots": frozenset({"textdiff", "cost"}),
+    "perturb": frozenset({"targets"}),
+    "review": frozenset({"textdiff", "targets", "volatile", "requests", "snapshots", "cost", "perturb"}),
+    "plugin": frozenset({"targets", "requests", "snapshots", "review"}),
+}
+"""The wings of the guard and whose doors they may use: a wing is a room, one floor up. `textdiff` is beneath them."""
 
 ANY_DOOR = frozenset({"cli", "__init__", "__main__"})
 ENTRY = ("__main__", ["cli", "main"])
@@ -74,18 +87,32 @@ def _import_problems(package: Path, where: Path, tree: ast.AST) -> Iterator[tupl
     room = where.parts[0].removesuffix(".py")
     for item in _imports(package, tree):
         top = item.module.split(".")[0]
-        if item.level > 1 or (item.level == 1 and len(where.parts) == 1):
+        if room == "guard" and item.level == len(where.parts) - 1 == 2:
+            if problem := _wing_problem(where.parts[1].removesuffix(".py"), item.module.split(".")):
+                yield item.line, problem
+        elif item.level > 1 or (item.level == 1 and len(where.parts) == 1):
             yield item.line, "a relative import leaves its room"
+        elif room == "guard" and item.level == 1 and len(where.parts) == 2 and where.parts[1] != "__init__.py":
+            yield item.line, f"guard/{where.parts[1].removesuffix('.py')} climbs to guard/{item.module.split('.')[0]}"
         elif item.level == 0 and top in HEAVY and room != "embedded":
             yield item.line, f"{top} is imported outside embedded"
         elif item.level == 0 and top == NAME and (problem := _arrow_problem(room, item.module.split(".")[1:])):
             yield item.line, problem
 
 
+def _wing_problem(wing: str, target: list[str]) -> str:
+    """Say what is wrong with importing `..target` from a wing of the guard."""
+    if target[0] not in WINGS.get(wing, frozenset()):
+        return f"guard/{wing} climbs to guard/{target[0]}"
+    return f"guard/{target[0]} is entered by the window, import from its door" if len(target) > 1 else ""
+
+
 def _arrow_problem(room: str, target: list[str]) -> str:
     """Say what is wrong with importing oasis_harness.`target` from `room`."""
     if not target:
         return "" if room in ANY_DOOR else f"{room} climbs to the front door"
+    if room in ANY_DOOR and len(target) == 2 and target[0] == "guard" and target[1] in WINGS:
+        return ""  # the door of a wing
     if len(target) > 1:
         return (
             ""
@@ -106,6 +133,9 @@ def _imports(package: Path, tree: ast.AST) -> Iterator[Import]:
             yield from (Import(node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
+            if node.level and not module:
+                yield from (Import(node.lineno, alias.name, node.level) for alias in node.names)
+                continue
             yield from (
                 Import(node.lineno, _full_name(package, module, alias.name), node.level) for alias in node.names
             )
@@ -139,10 +169,16 @@ def _shape(where: Path, source: str) -> Iterator[tuple[int, str]]:
     room = where.parts[0].removesuffix(".py")
     if room not in {*ARROWS, *ANY_DOOR, *BASEMENT}:
         yield 1, f"{room} is no room of the table"
-    if len(where.parts) > 2:
+    n_floors = 3 if room == "guard" else 2
+    if room == "guard" and where.parts[1] != "__init__.py" and where.parts[1].removesuffix(".py") not in WINGS:
+        yield 1, f"guard/{where.parts[1].removesuffix('.py')} is no wing of the table"
+    if len(where.parts) > n_floors:
         yield 1, "the house is one floor deep"
     if (n_lines := len(source.splitlines())) > N_LINES:
         yield n_lines, f"{n_lines} lines, the most is {N_LINES}"
+
+
+_WINDOW = "oasis_harness.guard.cost.rates is entered by the window, import from oasis_harness.guard"
 
 
 def house(root: Path, files: dict[str, str]) -> Path:
@@ -164,10 +200,11 @@ def test_the_package_keeps_every_rule() -> None:
 
 def test_the_arrows_point_one_way() -> None:
     """No room can be reached from itself: the table has no cycle."""
-    settled: set[str] = set()
-    while ready := [room for room, below in ARROWS.items() if room not in settled and below <= settled]:
-        settled.update(ready)
-    assert settled == set(ARROWS)
+    for table in (ARROWS, WINGS):
+        settled: set[str] = set()
+        while ready := [room for room, below in table.items() if room not in settled and below <= settled]:
+            settled.update(ready)
+        assert settled == set(table)
 
 
 def test_run_time_and_proof_never_meet() -> None:
@@ -200,7 +237,7 @@ def test_a_house_in_order_has_no_violations(tmp_path: Path) -> None:
         ("agent/loop.py", "from oasis_harness.embedded import open_engine\n", "agent climbs to embedded"),
         ("agent/loop.py", "from oasis_harness import Session\n", "agent climbs to the front door"),
         ("agent/loop.py", "import oasis_harness\n", "agent climbs to the front door"),
-        ("guard/ledger.py", "from oasis_harness.agent import Session\n", "guard climbs to agent"),
+        ("guard/snapshots/ledger.py", "from oasis_harness.agent import Session\n", "guard climbs to agent"),
         ("errors.py", "from oasis_harness.canonical import digest\n", "errors climbs to canonical"),
         ("canonical.py", "import oasis_harness.registry\n", "canonical climbs to registry"),
     ],
@@ -240,6 +277,41 @@ def test_a_window_entry_is_found(tmp_path: Path, source: str) -> None:
     complaint = "oasis_harness.tokens.seam is entered by the window, import from oasis_harness.tokens"
     package = house(tmp_path, {"tokens/seam.py": "", "engine/base.py": source, "cli/main.py": source})
     assert violations(package) == [f"cli/main.py:1: {complaint}", f"engine/base.py:1: {complaint}"]
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("guard/cost/rates.py", "from ..review import Review\n", "guard/cost climbs to guard/review"),
+        ("guard/textdiff.py", "from .cost import Cost\n", "guard/textdiff climbs to guard/cost"),
+        ("guard/review/parts.py", "from .. import plugin\n", "guard/review climbs to guard/plugin"),
+        (
+            "guard/review/parts.py",
+            "from ..cost.rates import Cost\n",
+            "guard/cost is entered by the window, import from its door",
+        ),
+        ("guard/cost/rates.py", "from ...agent import Session\n", "a relative import leaves its room"),
+        ("guard/attic/box.py", "", "guard/attic is no wing of the table"),
+        ("cli/prefix.py", "import oasis_harness.guard.cost.rates\n", _WINDOW),
+    ],
+)
+def test_a_wing_is_held_to_arrows_as_a_room_is(tmp_path: Path, module: str, source: str, complaint: str) -> None:
+    """A climb between wings, a window, a leap out of the house, a wing without a row."""
+    package = house(tmp_path, {"guard/cost/rates.py": "", "guard/plugin/x.py": "", module: source})
+    (package / "guard" / "__init__.py").touch()
+    assert f"{module}:1: {complaint}" in violations(package)
+
+
+def test_wings_in_order_have_no_violations(tmp_path: Path) -> None:
+    """A wing's door from a wing above, from its own door, from the guard's door and from a command."""
+    files = {
+        "guard/textdiff.py": "",
+        "guard/cost/rates.py": "from .meter import x\n",
+        "guard/review/parts.py": "from ..cost import Cost\nfrom ..textdiff import why\n",
+        "guard/__init__.py": "from .cost import Cost\n",
+        "cli/prefix.py": "from oasis_harness.guard.review import Review\n",
+    }
+    assert violations(house(tmp_path, files)) == []
 
 
 def test_main_enters_by_one_window_only(tmp_path: Path) -> None:

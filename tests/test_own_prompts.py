@@ -9,9 +9,10 @@ import pytest
 
 from oasis_harness import Session, Skills, workspace_tools
 from oasis_harness.cli.run import SYSTEM
-from oasis_harness.guard import ALL, perturb
-from oasis_harness.guard.dialects import Given
-from oasis_harness.guard.fixture import OasisSnapshot
+from oasis_harness.guard import perturb_head
+from oasis_harness.guard.perturb import ALL
+from oasis_harness.guard.plugin.fixture import OasisSnapshot
+from oasis_harness.guard.targets.dialects import Given
 from tests import own_prompts
 from tests.own_prompts import FOLDER, NAMES, TALKS, opened
 
@@ -48,5 +49,5 @@ def test_another_machine_sends_the_same() -> None:
     target = "tests.own_prompts:{}".format
     assert own_prompts.prompts().keys() == {f"{talk}.{name}" for talk in TALKS for name in NAMES}
     kept = [one for one in ALL if not one.has_crlf]  # .gitattributes keeps those of fixtures/
-    reports = [perturb(target("prompts"), variations=kept), perturb(target("head"))]
+    reports = [perturb_head(target("prompts"), variations=kept), perturb_head(target("head"))]
     assert [str(report) for report in reports if not report.is_same] == []

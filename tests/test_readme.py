@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from oasis_harness.cli.main import app
-from oasis_harness.guard import pytest_plugin
+from oasis_harness.guard.plugin import pytest_plugin
 
 ROOT = Path(__file__).parents[1]
 BLOCKS: list[tuple[str, str]] = re.findall(

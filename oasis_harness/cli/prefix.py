@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from oasis_harness.errors import OasisError
-from oasis_harness.guard import Bill, Checked, Desk, Entry, NotMeasured, Part, Verdict, perturb
+from oasis_harness.guard import NotMeasured, perturb_head
+from oasis_harness.guard.perturb import Stability
+from oasis_harness.guard.review import Bill, Checked, Part, Review
+from oasis_harness.guard.snapshots import Entry
 
 from .views import visible
 
@@ -18,12 +21,12 @@ _AROUND = 40
 """Bytes shown on each side of one that is explained."""
 
 
-def check(desk: Desk, target: str, name: str, *, perturbs: bool) -> int:
+def check(desk: Review, target: str, name: str, *, perturbs: bool) -> int:
     """Compare the prompt of `target` with its snapshots, look for what varies in its head; return the exit code."""
     return _on_target(target, lambda: _checked(desk.check(target, name), target, perturbs=perturbs))
 
 
-def sign(desk: Desk, target: str, name: str, reason: str | None) -> int:
+def sign(desk: Review, target: str, name: str, reason: str | None) -> int:
     """Accept what moved, for a `reason`, or record what is missing where there is none; return the exit code."""
     return _on_target(
         target,
@@ -31,7 +34,7 @@ def sign(desk: Desk, target: str, name: str, reason: str | None) -> int:
     )
 
 
-def show(desk: Desk, stem: str, offset: int | None) -> int:
+def show(desk: Review, stem: str, offset: int | None) -> int:
     """Print the spans of a recorded prompt, or whose byte `offset` is; return the exit code."""
     try:
         parts = desk.show(stem)
@@ -51,7 +54,7 @@ def show(desk: Desk, stem: str, offset: int | None) -> int:
     return _SAME
 
 
-def log(desk: Desk) -> int:
+def log(desk: Review) -> int:
     """Print the ledger, and verify it against the snapshots."""
     entries = desk.ledger.entries()
     for entry in entries:
@@ -61,14 +64,14 @@ def log(desk: Desk) -> int:
     return _SAME
 
 
-def cost(desk: Desk, target: str, as_skill: str) -> int:
+def cost(desk: Review, target: str, as_skill: str) -> int:
     """Print what each part of a head costs every conversation."""
     return _on_target(target, lambda: _priced(desk.bill(target, as_skill)))
 
 
-def desk_of(fixtures: Path, dialects: list[str] | None, engine: str) -> Desk:
+def desk_of(fixtures: Path, dialects: list[str] | None, engine: str) -> Review:
     """Return the desk on a folder of fixtures."""
-    return Desk(fixtures, dialects=dialects or (), engine=engine)
+    return Review(fixtures, dialects=dialects or (), engine=engine)
 
 
 def _on_target(target: str, act: Callable[[], int]) -> int:
@@ -105,10 +108,10 @@ def _checked(checked: Checked, target: str, *, perturbs: bool) -> int:
 
 def _perturbed(target: str) -> tuple[bool, bool]:
     """Render the head elsewhere; say whether that failed, and whether something moved."""
-    report = perturb(target)
+    report = perturb_head(target)
     print(visible(str(report)))
     verdicts = {outcome.verdict for outcome in report.outcomes}
-    return Verdict.FAILED in verdicts, Verdict.MOVED in verdicts
+    return Stability.FAILED in verdicts, Stability.MOVED in verdicts
 
 
 def _row(part: Part) -> str:

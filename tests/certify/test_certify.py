@@ -334,22 +334,22 @@ MUTANTS: list[Mutant] = [
     ),
     ("chatml with tools", _JSON, "(call.function.arguments | string)", "prints_python", True),
     ("pythonic", "call.function.arguments} | string", "call.function.arguments} | tojson", "prints_python", False),
-    ("seed", "{{- '<seed:think>' + message.reasoning_content + '</seed:think>' }}", "", "thinking", None),
-    ("keeping", "message.reasoning_content", "message.reasoning", "thinking", replace(KEEPS, field="reasoning")),
+    ("seed", "{{- '<seed:think>' + message.reasoning_content + '</seed:think>' }}", "", "reasoning_form", None),
+    ("keeping", "message.reasoning_content", "message.reasoning", "reasoning_form", replace(KEEPS, field="reasoning")),
     (
         "keeping",
         "preserve_thinking",
         "keeps_thoughts",
-        "thinking",
+        "reasoning_form",
         replace(KEEPS, switch=Switch("keeps_thoughts", True)),
     ),
-    ("keeping", _IS_THOUGHT, "loop.index0 > last.user", "thinking", replace(KEEPS, switch=None)),
-    ("keeping", _IS_THOUGHT, "true", "thinking", replace(KEEPS, kept=Kept.ALWAYS, switch=None)),
+    ("keeping", _IS_THOUGHT, "loop.index0 > last.user", "reasoning_form", replace(KEEPS, switch=None)),
+    ("keeping", _IS_THOUGHT, "true", "reasoning_form", replace(KEEPS, kept=Kept.ALWAYS, switch=None)),
     (
         "keeping",
         _IS_THOUGHT,
         "preserve_thinking == 'all'",
-        "thinking",
+        "reasoning_form",
         replace(KEEPS, kept=Kept.NEVER, switch=Switch("preserve_thinking", "all")),
     ),
     ("keeping", _IS_THOUGHT, "true", "letter", "A"),
@@ -362,7 +362,7 @@ MUTANTS: list[Mutant] = [
 FACTS = {
     *("has_system", "has_tools", "generation_prompt", "closer", "counts_turns", "uses_date", "roles", "trims"),
     *("has_parts", "lists_no_tools", "needs_tools"),
-    *("none_content", "object_arguments", "text_arguments", "prints_python", "thinking", "letter"),
+    *("none_content", "object_arguments", "text_arguments", "prints_python", "reasoning_form", "letter"),
 }
 _ARGUMENTS = {"object_arguments", "text_arguments", "prints_python"}
 MAY_FOLLOW: dict[str, set[str]] = {
@@ -371,8 +371,8 @@ MAY_FOLLOW: dict[str, set[str]] = {
     "generation_prompt": {"letter"},
     "closer": {"letter"},
     "counts_turns": {"letter"},
-    "thinking": {"letter"},
-    "letter": {"thinking", "closer", "generation_prompt"},
+    "reasoning_form": {"letter"},
+    "letter": {"reasoning_form", "closer", "generation_prompt"},
     **dict.fromkeys(_ARGUMENTS, _ARGUMENTS),
 }
 """What else may be another once a fact is."""

@@ -1,0 +1,261 @@
+"""The pytest plugin: prompt snapshots, append-only checks, and what a moved byte costs.
+
+    def test_head(oasis_snapshot):
+        oasis_snapshot.head(system=SYSTEM, tools=tools, dialects=["qwen3"])     # fixtures/prompts/test_head.qwen3.txt
+
+    def test_client(oasis_requests):
+        my_agent(on_request=oasis_requests.append)                              # checked when the test ends
+
+    pytest --oasis-record             write the snapshots that are missing
+    pytest --oasis-sign "why"         accept those that moved, with an entry in the ledger
+
+Loaded with every test run, so it imports pytest and the standard library only; what it needs comes in with the first
+test that uses it, and a suite that uses nothing of it runs as without. It fetches nothing and needs no mlx.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from ..review import RunSummary, is_ci
+
+if TYPE_CHECKING:
+    from ..requests import RequestRecorder
+    from ..review import Checker
+    from .fixture import OasisSnapshot
+
+__all__ = ["assert_append_only", "assert_prefix_stable", "oasis_requests", "oasis_snapshot"]
+
+_FIXTURE = "oasis_snapshot"
+_MARKER = "moves_prefix"
+_UNUSED = ("error", "warn", "ignore")
+
+
+class _Run:
+    """What one process of a test run knows."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.tally = RunSummary()
+        self.folder = config.rootpath / Path(_setting(config, "oasis_fixtures") or "fixtures").expanduser()
+        self._checker: Checker | None = None
+
+    @property
+    def checker(self) -> "Checker":
+        """What compares, records and signs; made for the first test that asks for it."""
+        if self._checker is None:
+            from ..review import Checker
+
+            self._checker = Checker(
+                self.folder,
+                self.config.rootpath,
+                self.tally,
+                dialects=self.config.getini("oasis_dialects"),
+                model=_setting(self.config, "oasis_engine"),
+                records=self.config.option.oasis_record,
+                reason=self.config.option.oasis_sign,
+            )
+        return self._checker
+
+
+_RUN = pytest.StashKey[_Run]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("oasis", "prompt snapshots and append-only checks")
+    group.addoption("--oasis-record", action="store_true", help="write the prompt snapshots that are missing")
+    group.addoption("--oasis-sign", metavar="REASON", help="accept the prompts that moved, and write why to the ledger")
+    group.addoption("--oasis-fixtures", metavar="DIR", help="folder of prompts/, dialects/ and ledger.jsonl")
+    group.addoption(
+        "--oasis-engine",
+        metavar="MODEL",
+        help="model that cost is measured on, or none; a folder as --oasis-engine=DIR, else pytest takes it for tests",
+    )
+    group.addoption("--oasis-autouse", action="store_true", help="check in every test that conversations only grow")
+    parser.addini("oasis_fixtures", "folder of prompts/, dialects/ and ledger.jsonl", default="fixtures")
+    parser.addini("oasis_dialects", "dialects that prompts are compared in", type="args", default=["chatml"])
+    parser.addini("oasis_engine", "model that cost is measured on; 'none' measures nothing", default="")
+    parser.addini("oasis_autouse", "check in every test that conversations only grow", type="bool", default=False)
+    parser.addini("oasis_unused", "what a snapshot that no test asks for is: error, warn or ignore", default="warn")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", f"{_MARKER}(reason): this test breaks append-only on purpose; the reason says why it must"
+    )
+    _refuse_usage(config)
+    run = config.stash[_RUN] = _Run(config)
+    if (config.option.oasis_autouse or config.getini("oasis_autouse")) and not _is_controller(config):
+        from .watch import Watch
+
+        def report(item: pytest.Item, faults: list[str]) -> None:
+            _fail_broken(run, item, "\n".join(faults))
+
+        config.pluginmanager.register(Watch(_is_excused, report), "oasis-watch")
+
+
+def _refuse_usage(config: pytest.Config) -> None:
+    reason, unused = config.option.oasis_sign, config.getini("oasis_unused")
+    if unused not in _UNUSED:
+        raise pytest.UsageError(f"oasis_unused is {unused!r}; it is one of {', '.join(_UNUSED)}.")
+    if reason is not None and not reason.strip():
+        raise pytest.UsageError("--oasis-sign has no reason; say why the prompt moved, as the ledger will.")
+    names = [
+        name for name, given in (("--oasis-record", config.option.oasis_record), ("--oasis-sign", reason)) if given
+    ]
+    if names and is_ci():
+        raise pytest.UsageError(f"{names[0]} is refused where CI is set: record and sign at your desk, and commit.")
+
+
+@pytest.fixture
+def oasis_snapshot(request: pytest.FixtureRequest) -> "OasisSnapshot":
+    """Compare a rendered prompt with the snapshot of it in the fixtures: `oasis_snapshot(session, name="head")`."""
+    from .fixture import OasisSnapshot
+
+    return OasisSnapshot(request.config.stash[_RUN].checker, request.node.name, request.node.nodeid)
+
+
+@pytest.fixture
+def oasis_requests(request: pytest.FixtureRequest) -> Iterator["RequestRecorder"]:
+    """Record the bodies a client sends: `.append(body)`; fail the test at its end unless they only append."""
+    from ..requests import RequestRecorder
+
+    recorded = RequestRecorder()
+    yield recorded
+    run = request.config.stash[_RUN]
+    fault = "" if _is_excused(request.node) else recorded.fault(lambda *bodies: run.checker.consequences(*bodies))
+    if fault:
+        _fail_broken(run, request.node, fault)
+
+
+@pytest.fixture
+def assert_append_only() -> Callable[..., None]:
+    """Fail unless every request extends the one before it: `oasis_harness.guard.assert_append_only`."""
+    from ..requests import assert_append_only
+
+    return assert_append_only
+
+
+@pytest.fixture
+def assert_prefix_stable() -> Callable[..., None]:
+    """Fail unless a render function keeps what it wrote before: `oasis_harness.guard.assert_prefix_stable`."""
+    from ..requests import assert_prefix_stable
+
+    return assert_prefix_stable
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers(_MARKER):
+        reason = mark.kwargs.get("reason")
+        if mark.args or set(mark.kwargs) != {"reason"} or not isinstance(reason, str) or not reason.strip():
+            pytest.fail(
+                f'{_MARKER} needs a reason and nothing else: @pytest.mark.{_MARKER}(reason="why").', pytrace=False
+            )
+
+
+def _is_excused(item: pytest.Item) -> bool:
+    return item.get_closest_marker(_MARKER) is not None
+
+
+def _fail_broken(run: _Run, item: pytest.Item, fault: str) -> None:
+    run.tally.add("broken", f"{item.nodeid}: {fault.splitlines()[0]}")
+    pytest.fail(
+        f"{fault}\nWhat was sent has to stay as it was. A test that must break this says why: "
+        f'@pytest.mark.{_MARKER}(reason="why").',
+        pytrace=False,
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.excinfo is not None and _uses_snapshots(item):  # failed, skipped or expected to fail
+        item.config.stash[_RUN].tally.n_cut += 1
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _uses_snapshots(item) and _RUN in item.config.stash:
+            item.config.stash[_RUN].tally.n_cut += 1
+
+
+def _uses_snapshots(item: pytest.Item) -> bool:
+    return _FIXTURE in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    config = session.config
+    run = config.stash.get(_RUN, None)
+    if run is None:
+        return
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["oasis"] = run.tally.to_json()
+        return
+    if run.tally.compared and _is_whole(session, run.tally, exitstatus):
+        _count_unused(session, run)
+    if run.tally.has_failed and session.exitstatus == pytest.ExitCode.OK:
+        run.tally.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    tally: RunSummary = node.config.stash[_RUN].tally
+    sent = getattr(node, "workeroutput", {}).get("oasis")
+    if sent is None:
+        tally.n_cut += 1  # a worker that died took with it what it compared
+    else:
+        tally.merge(RunSummary.from_json(sent))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    run = config.stash.get(_RUN, None)
+    lines = list(run.tally.summary()) if run is not None else []
+    if lines:
+        terminalreporter.section("prompts")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+def _count_unused(session: pytest.Session, run: _Run) -> None:
+    how: Literal["error", "warn", "ignore"] = session.config.getini("oasis_unused")
+    if how == "ignore":
+        return
+    from .fixture import unused
+
+    names = unused(run.folder, run.tally.compared)
+    for name in names:
+        run.tally.add("unused", f"{name} (no test asks for it: delete it, or `oasis_unused = ignore`)")
+    if names and how == "error" and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_whole(session: pytest.Session, tally: RunSummary, exitstatus: int) -> bool:
+    """Say whether every snapshot of the suite had its chance to be asked for."""
+    config = session.config
+    is_cut = tally.n_cut or session.shouldstop or session.shouldfail
+    narrows = ("lf", "ignore", "ignore_glob", "collectonly", "continue_on_collection_errors")
+    if is_cut or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return False
+    if any(getattr(config.option, name, None) for name in narrows):
+        return False
+    source, sources = config.args_source, pytest.Config.ArgsSource
+    if source is not sources.ARGS:
+        return source is sources.TESTPATHS or config.invocation_params.dir == config.rootpath
+    named = {Path(config.invocation_params.dir, argument) for argument in config.args}
+    return config.rootpath in named or named >= {config.rootpath / path for path in config.getini("testpaths") or ["."]}
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    """Say whether this process only hands tests to xdist's workers."""
+    is_distributing = getattr(config.option, "dist", "no") != "no" and bool(getattr(config.option, "tx", None))
+    return is_distributing and not hasattr(config, "workerinput")
+
+
+def _setting(config: pytest.Config, name: str) -> str:
+    """Return an option of the command line, or else of the ini file."""
+    given = getattr(config.option, name)
+    return str(given if given is not None else config.getini(name))

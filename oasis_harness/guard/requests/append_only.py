@@ -1,0 +1,282 @@
+"""Whether requests only ever append: for agents that are not ours, from the requests they sent.
+
+Requests carry no conversation id. One belongs to the conversation it extends, else to the one it shares the longest
+beginning of blocks with (tools, system, messages, as chat templates put them), if it shares that one's whole first
+request or anything a model or a tool said later on; else it begins a new one, as does what only quotes another's task
+under a system text of its own. Every history is read once, block by block, so the cost is linear in what was sent.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from oasis_harness.sequences import first_difference
+
+from .blocks import Block, Body, Read, Reader, Request
+from .kinds import Diagnosis, Kind, diagnose
+from .threads import Place, Threads
+
+__all__ = [
+    "NotAppendOnly",
+    "Pair",
+    "Relation",
+    "Render",
+    "RequestReport",
+    "assert_append_only",
+    "assert_prefix_stable",
+    "check_requests",
+]
+
+
+Render: TypeAlias = Callable[[list[Mapping[str, Any]]], bytes | str]
+"""Returns the prompt that is sent for a list of messages, generation prompt included."""
+
+
+class Relation(StrEnum):
+    """How a request relates to the one before it in its conversation."""
+
+    NEW = "new conversation"
+    """It begins one: nothing was promised to it."""
+    IDENTICAL = "identical"
+    EXTENDED = "extended"
+    """Everything sent before, and then more."""
+    MOVED = "moved"
+    """Something that was sent before is not there, or not the same."""
+    SHRUNK = "shrunk"
+    """The end of what was sent before is missing, and nothing came in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One request, and what became in it of the one before."""
+
+    index: int
+    previous: int | None
+    """The request it is compared with."""
+    conversation: int
+    relation: Relation
+    diagnosis: Diagnosis | None = None
+    """What moved, and its kind; also where every byte stands and the engine read tokens again."""
+    offset: int = 0
+    """First differing byte in the moved block's own JSON, in the raw prompt, or in the rendered one."""
+    before: str = ""
+    """The text around it as it was sent before, escaped."""
+    after: str = ""
+    reason: str = ""
+    """Why it was declared."""
+
+    @property
+    def where(self) -> str:
+        """The first moved block, and the path in it."""
+        return self.diagnosis.where if self.diagnosis else ""
+
+    @property
+    def is_break(self) -> bool:
+        """Whether the prefix was given up without being declared."""
+        return not self.reason and (self.relation in (Relation.MOVED, Relation.SHRUNK) or self.diagnosis is not None)
+
+    def __str__(self) -> str:
+        if self.diagnosis is None:
+            return f"request {self.index}: {self.relation}" + (
+                f", against request {self.previous}" if self.previous is not None else ""
+            )
+        text = f"request {self.index} against {self.previous}: {self.relation}; {self.diagnosis}"
+        if self.relation is Relation.MOVED and (self.before or self.after):
+            text += f", byte {self.offset:,}\n    before  {self.before}\n    after   {self.after}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReport:
+    """What became of every request, in the order they were given."""
+
+    pairs: tuple[Pair, ...]
+    aliased: tuple[tuple[int, int], ...] = ()
+    """Requests that share one list of messages: what was appended to it later shows in both, and proves nothing."""
+
+    @property
+    def breaks(self) -> tuple[Pair, ...]:
+        """The pairs that gave up a prefix undeclared."""
+        return tuple(pair for pair in self.pairs if pair.is_break)
+
+    @property
+    def n_conversations(self) -> int:
+        return len({pair.conversation for pair in self.pairs})
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.pairs)} requests, {self.n_conversations} conversations, {len(self.breaks)} breaks."]
+        lines += [str(pair) for pair in self.breaks]
+        lines += [f"requests {a} and {b} share one list of messages; record copies." for a, b in self.aliased[:3]]
+        return "\n".join(lines)
+
+
+class NotAppendOnly(AssertionError):
+    """Requests, or a render function, that move what was sent before."""
+
+    def __init__(self, report: RequestReport, opening: str = "") -> None:
+        super().__init__(
+            f"{opening}{report}\nAppend what changed as a new message, or declare the request with its reason."
+        )
+        self.report = report
+
+
+def check_requests(
+    requests: Iterable[Request | Body], *, declared: Mapping[int, str] | None = None, ignore: Collection[str] = ()
+) -> RequestReport:
+    """Say of every request whether it extends the one before it in its conversation.
+
+    `declared` names requests, by index, that start over on purpose (a compaction, a rewind), each with its reason; the
+    head of their prompt has to stand all the same. `ignore` names fields of a body that never reach the prompt.
+
+    Raises:
+        ValueError: A declaration without a reason, or a body with neither messages nor a prompt.
+    """
+    if blank := [index for index, reason in (declared or {}).items() if not reason.strip()]:
+        raise ValueError(f"request {blank[0]} is declared without a reason; say why it starts over.")
+    given = [item if isinstance(item, Request) else Request(item) for item in requests]
+    is_exact = not any(isinstance(request.body, Mapping) for request in given)
+    reader = Reader(ignore=ignore, is_exact=is_exact)
+    checker = _Checker(declared or {})
+    pairs = [checker.pair(index, reader.read(request)) for index, request in enumerate(given)]
+    return RequestReport(tuple(pairs), tuple(_aliases(given)))
+
+
+def assert_append_only(
+    requests: Iterable[Request | Body], *, declared: Mapping[int, str] | None = None, ignore: Collection[str] = ()
+) -> None:
+    """Fail unless every request extends the one before it in its conversation; see `check_requests`.
+
+    Bodies are read here: record copies, for what a client changed in place since it sent them cannot be seen.
+
+    Raises:
+        NotAppendOnly: With the report: which block and byte moved first, both texts, and what kind of break it is. Also
+            where two requests share one list of messages, since nothing can be proved of them.
+    """
+    report = check_requests(requests, declared=declared, ignore=ignore)
+    if report.breaks or report.aliased:
+        raise NotAppendOnly(report)
+
+
+def assert_prefix_stable(render: Render, conversations: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+    """Fail unless each prompt of a conversation begins with the one sent before it, byte for byte.
+
+    A list of messages that only grows is not enough: templates drop the reasoning of earlier turns once a user speaks,
+    treat the last message otherwise, or open a reply with bytes its history does not have.
+
+    Prompts are sent before each reply, and at the end unless a reply ends it: results of parallel calls are appended
+    in one step. Whatever the render function raises goes through.
+
+    Raises:
+        NotAppendOnly: With the byte, both texts and the kind of break, `template: reasoning dropped` among them.
+    """
+    for number, messages in enumerate(conversations):
+        requests = [_request(render, messages[:end]) for end in _sent(messages)]
+        report = check_requests(requests)
+        if report.breaks:
+            raise NotAppendOnly(report, f"conversation {number}: ")
+
+
+def _sent(messages: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+    """Yield how many messages each prompt of a conversation holds."""
+    for end in range(1, len(messages) + 1):
+        is_asked = messages[end - 1].get("role") in ("user", "tool")
+        if is_asked and (end == len(messages) or messages[end].get("role") == "assistant"):
+            yield end
+
+
+def _request(render: Render, messages: Sequence[Mapping[str, Any]]) -> Request:
+    prompt = render([dict(message) for message in messages])
+    return Request({"messages": list(messages)}, prompt=prompt.encode() if isinstance(prompt, str) else prompt)
+
+
+class _Checker:
+    """Takes requests one by one and finds each its predecessor."""
+
+    def __init__(self, declared: Mapping[int, str]) -> None:
+        self._declared = declared
+        self._threads = Threads()
+        self._conversations: list[int] = []
+
+    def pair(self, index: int, read: Read) -> Pair:
+        """Relate the request to those before it, and remember it."""
+        place = self._threads.place(read)
+        reason = self._declared.get(index, "")
+        if reason and not place.keeps_head:
+            reason = ""  # only the history may start over
+            place = place if place.previous is not None or not index else Place(place.path, index - 1, "moved")
+        relation, found = self._judged(place, read)
+        conversation = self._conversation(place.previous, relation)
+        self._conversations.append(conversation)
+        self._threads.add(read, place)
+        pair = Pair(index, place.previous, conversation, relation, found, reason=reason)
+        if found is None or place.previous is None:
+            return pair
+        offset, before, after = _around(self._threads.reads[place.previous], read)
+        return replace(pair, offset=offset, before=before, after=after)
+
+    def _judged(self, place: Place, read: Read) -> tuple[Relation, Diagnosis | None]:
+        relation = Relation(place.relation)
+        if place.previous is None or relation is Relation.SHRUNK:
+            return relation, None
+        if relation is not Relation.MOVED and read.request.is_bare:
+            return relation, None  # every block stands, that is how it was placed
+        found = self._diagnosis(place.previous, read)
+        if found is not None and found.kind is not Kind.CACHE:
+            return Relation.MOVED, found
+        return (Relation.EXTENDED if relation is Relation.MOVED else relation), found
+
+    def _conversation(self, previous: int | None, relation: Relation) -> int:
+        if previous is None or relation is Relation.NEW:
+            return max(self._conversations, default=-1) + 1
+        return self._conversations[previous]
+
+    def _diagnosis(self, previous: int, read: Read) -> Diagnosis | None:
+        n_between = 0
+        if read.request.n_reused is not None:
+            own = self._conversations[previous]
+            n_between = sum(1 for conversation in self._conversations[previous + 1 :] if conversation != own)
+        return diagnose(self._threads.reads[previous], read, n_between=n_between)
+
+
+def _around(before: Read, after: Read) -> tuple[int, str, str]:
+    """Return the first differing byte of the first moved block, and the text around it on both sides, escaped."""
+    old, new = _moved_bytes(before, after)
+    at = first_difference(old, new)
+    return at, _escaped(old, at), _escaped(new, at)
+
+
+def _moved_bytes(before: Read, after: Read) -> tuple[bytes, bytes]:
+    if before.prompt or after.prompt:
+        settings = before.settings() == after.settings()
+        return (before.prompt, after.prompt) if settings else _bytes_of(*_first_moved(before.blocks, after.blocks))
+    a, b = _first_moved(before.blocks, after.blocks)
+    if a is None:
+        return before.request.prompt or b"", after.request.prompt or b""
+    return _bytes_of(a, b)
+
+
+def _first_moved(old: tuple[Block, ...], new: tuple[Block, ...]) -> tuple[Block | None, Block | None]:
+    at = first_difference(old, new)
+    return (old[at] if at < len(old) else None, new[at] if at < len(new) else None)
+
+
+def _bytes_of(*blocks: Block | None) -> tuple[bytes, bytes]:
+    a, b = (block.data() if block else b"" for block in blocks)
+    return a, b
+
+
+def _escaped(data: bytes, at: int, *, n_before: int = 24, n_after: int = 56) -> str:
+    text = data[max(0, at - n_before) : at + n_after].decode("utf-8", "backslashreplace")
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def _aliases(given: list[Request]) -> list[tuple[int, int]]:
+    seen: dict[int, int] = {}
+    found = []
+    for index, request in enumerate(given):
+        messages = request.body.get("messages") if isinstance(request.body, Mapping) else None
+        if isinstance(messages, list):
+            first = seen.setdefault(id(messages), index)
+            found += [(first, index)] if first != index else []
+    return found

@@ -1,0 +1,48 @@
+"""The bodies a client sent, as they were when it sent them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from .append_only import NotAppendOnly, assert_append_only
+from .blocks import Body, Request, dump
+
+__all__ = ["RequestRecorder"]
+
+
+class RequestRecorder:
+    """Collects request bodies. Each is copied when it comes: clients go on appending to the list they have sent."""
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+        self._declared: dict[int, str] = {}
+
+    def append(self, body: Request | Body, *, declared: str = "") -> None:
+        """Record one request; `declared` is the reason why it starts over on purpose, as after a compaction.
+
+        Raises:
+            TypeError: The body has something JSON has no form for.
+        """
+        request = body if isinstance(body, Request) else Request(body)
+        if isinstance(request.body, Mapping):
+            request = replace(request, body=dump(request.body))
+        if declared:
+            self._declared[len(self._requests)] = declared
+        self._requests.append(request)
+
+    def fault(self, price: Callable[[Body, Body], list[str]] | None = None) -> str:
+        """Say how the requests are not append-only; empty where they are. `price` says what the first break costs."""
+        try:
+            assert_append_only(self._requests, declared=self._declared)
+        except NotAppendOnly as broken:
+            first = next((pair for pair in broken.report.breaks if pair.previous is not None), None)
+            if price is None or first is None or first.previous is None:
+                return str(broken)
+            bodies = [self._requests[index].body for index in (first.previous, first.index)]
+            return "\n".join([str(broken), *price(*bodies)])
+        return ""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._requests)

@@ -1,0 +1,293 @@
+r"""The exact bytes of rendered prompts, in plain files that a person can read and diff.
+
+    fixtures/prompts/head.smollm2.txt     the bytes, exactly; no newline is added
+    fixtures/prompts/head.smollm2.json    beside it: digests, tokens, and whose each byte is, one key a line
+
+Nothing is overwritten without a sign-off: a prompt that moved needs the ledger's entry, whose digest the manifest then
+carries. Files are read and written in binary and replaced whole, under a lock on the folder. Snapshot files come from
+syrupy; that their moves are signed is ours.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oasis_harness.errors import BadSnapshotName, EpochMismatch, NotSignedOff
+
+from ..textdiff import Why
+from .ledger import Entry, Signed
+from .manifests import bad_snapshot, read_recorded, to_manifest
+from .moves import Category, Comparison, Move, Recorded, Snapshot, compare_prompts, rows_of
+
+if TYPE_CHECKING:
+    from oasis_harness.conversation import Conversation, Head
+    from oasis_harness.render import Dialect, Span
+    from oasis_harness.tokens import Tokenizer
+
+__all__ = ["Category", "Comparison", "Move", "Snapshot", "SnapshotFolder", "Why", "snapshot_of"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_DIALECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_-])?")
+_DEVICE = re.compile(r"(?i)con|prn|aux|nul|com\d|lpt\d")
+"""Names no file can have on Windows, where a repository may be checked out."""
+
+
+class SnapshotFolder:
+    """A folder of recorded prompts, `fixtures/prompts` by custom. It is made when the first is recorded."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def compare(self, snapshot: Snapshot) -> Comparison:
+        """Compare `snapshot` with what is recorded under its name and dialect.
+
+        Raises:
+            BadSnapshotName: It cannot be the name of a file.
+            BadSnapshot: What is recorded was edited by hand, damaged, or rewritten by the checkout.
+        """
+        _require_names(snapshot.name, snapshot.dialect)
+        with self._locked(fcntl.LOCK_SH):
+            return compare_prompts(self._read(snapshot.name, snapshot.dialect), snapshot)
+
+    def record(self, snapshot: Snapshot) -> None:
+        """Record a prompt for the first time. Recording the same bytes again does nothing.
+
+        Raises:
+            NotSignedOff: Other bytes are recorded.
+            BadSnapshotName, BadSnapshot: As `compare`.
+        """
+        _require_names(snapshot.name, snapshot.dialect)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._locked(fcntl.LOCK_EX):
+            old = self._read(snapshot.name, snapshot.dialect)
+            if old is None:
+                self._write(_recorded(snapshot, None, 0))
+            elif old.data != snapshot.data:
+                raise _not_signed(compare_prompts(old, snapshot), "it is recorded already, with other bytes")
+
+    def accept(self, snapshot: Snapshot, entry: Entry | None = None) -> None:
+        """Overwrite what is recorded. Where a byte moved, `entry` is the ledger's entry that signs it.
+
+        Raises:
+            NotSignedOff: A byte moved and there is no entry, or it signs another prompt.
+            BadSnapshotName, BadSnapshot: As `compare`.
+        """
+        _require_names(snapshot.name, snapshot.dialect)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._locked(fcntl.LOCK_EX):
+            old = self._read(snapshot.name, snapshot.dialect)
+            comparison = compare_prompts(old, snapshot)
+            if entry is None:
+                if comparison.category is Category.MOVED:
+                    raise _not_signed(comparison, "a byte of it moved, and no ledger entry signs that")
+                self._write(_recorded(snapshot, old.signed if old else None, old.n_signed if old else 0))
+            elif (entry.name, entry.dialect, entry.sha256_new) != (snapshot.name, snapshot.dialect, snapshot.sha256):
+                raise _not_signed(comparison, f"entry {entry.n} of the ledger signs {entry.name}.{entry.dialect}")
+            else:
+                self._write(_recorded(snapshot, entry.digest, len(snapshot.data)))
+
+    def recorded(self, name: str, dialect: str) -> Recorded:
+        """Return what is recorded.
+
+        Raises:
+            LookupError: Nothing is.
+            BadSnapshotName, BadSnapshot: As `compare`.
+        """
+        _require_names(name, dialect)
+        with self._locked(fcntl.LOCK_SH):
+            found = self._read(name, dialect)
+        if found is None:
+            raise LookupError(f"{name}.{dialect} is not recorded in {self.path}")
+        return found
+
+    def list(self) -> tuple[str, ...]:
+        """Return what is recorded, as `name.dialect`, sorted."""
+        files = self.path.iterdir() if self.path.is_dir() else ()
+        stems = {path.stem for path in files if path.suffix in (".txt", ".json")}
+        return tuple(sorted(stem for stem in stems if _is_ours(stem)))
+
+    def unused(self, used: Iterable[str | tuple[str, str]]) -> tuple[Comparison, ...]:
+        """Return what is recorded and not among `used`: names, `name.dialect`, or (name, dialect).
+
+        A name alone stands for all its dialects.
+
+        Raises:
+            BadSnapshot: As `compare`.
+        """
+        known = {one if isinstance(one, str) else ".".join(one) for one in used}
+        left = [stem for stem in self.list() if stem not in known and stem.partition(".")[0] not in known]
+        with self._locked(fcntl.LOCK_SH):
+            return tuple(compare_prompts(self._read(*_parts(stem)), None) for stem in left)
+
+    def signed(self, *stems: str) -> tuple[Signed, ...]:
+        """Return which ledger entry signed which bytes, for `Ledger.verify`: of `stems`, or of all that is recorded.
+
+        Raises:
+            BadSnapshot: As `compare`.
+        """
+        with self._locked(fcntl.LOCK_SH):
+            every = [self._read(*_parts(stem)) for stem in stems or self.list()]
+        return tuple(_signed(one) for one in every if one is not None)
+
+    def _read(self, name: str, dialect: str) -> Recorded | None:
+        text, manifest = self._paths(name, dialect)
+        if not text.exists() and not manifest.exists():
+            return None
+        for path, other in ((text, manifest), (manifest, text)):
+            if not path.exists():
+                raise bad_snapshot(other, f"stands without {path.name}.", f"Bring {path.name} back, or remove both.")
+        recorded = read_recorded(text, manifest)
+        if (recorded.name, recorded.dialect) != (name, dialect):
+            told = f"holds {recorded.name}.{recorded.dialect}, one file to this file system."
+            raise bad_snapshot(manifest, told, "Give one of the two another name.")
+        return recorded
+
+    def _write(self, recorded: Recorded) -> None:
+        text, manifest = self._paths(recorded.name, recorded.dialect)
+        for path, data in ((text, recorded.data), (manifest, to_manifest(recorded))):
+            part = path.with_name(f".{path.name}.{os.getpid()}.part")
+            try:
+                part.write_bytes(data)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def _paths(self, name: str, dialect: str) -> tuple[Path, Path]:
+        return self.path / f"{name}.{dialect}.txt", self.path / f"{name}.{dialect}.json"
+
+    @contextmanager
+    def _locked(self, kind: int) -> Iterator[None]:
+        """Hold the folder, so that no other process sees a text without its manifest."""
+        if not self.path.is_dir():
+            yield
+            return
+        folder = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, kind)
+            yield
+        finally:
+            os.close(folder)
+
+
+def snapshot_of(
+    at: "Conversation | Head",
+    dialect: "Dialect",
+    *,
+    name: str,
+    dialect_name: str,
+    tokenizer: "Tokenizer | None" = None,
+    sources: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """Take the prompt of a conversation's newest epoch as it was sent, or that of a head alone.
+
+    A head alone ends before the first user's own words; so does a conversation that sent nothing yet.
+
+    Raises:
+        TemplateFailed, UnsupportedTemplate: The template refuses the head.
+        EpochMismatch: The conversation's ids are not `tokenizer`'s.
+    """
+    from oasis_harness.conversation import Head
+
+    ids: tuple[int, ...] | None = None
+    head = at if isinstance(at, Head) else at.head if at.tip.n_bytes == 0 else None
+    if head is not None:
+        data, spans, authored = _head(head, dialect, sources)
+        ids = tokenizer.encode(data, authored) if tokenizer else None
+    else:
+        assert not isinstance(at, Head), "a head alone was taken above"
+        data, spans = _prompt(at, dialect, sources)
+        ids = _ids_of(at, data, tokenizer) if tokenizer else None
+    n_tokens, digest = (None, None) if ids is None or tokenizer is None else (len(ids), tokenizer.digest)
+    return Snapshot(name, dialect_name, data, spans, n_tokens, ids, dialect.template.digest, digest)
+
+
+def _head(
+    head: "Head", dialect: "Dialect", sources: Mapping[str, str] | None
+) -> "tuple[bytes, tuple[Span, ...], list[tuple[int, int]]]":
+    """Return bytes, spans and authored ranges of the first prompt, up to the first user's words."""
+    import oasis_harness.render as render
+    from oasis_harness.conversation import Conversation, User
+
+    log, first, renderer = Conversation(head), User(b"oasisFIRST"), render.Renderer(dialect)
+    delta = renderer.extend(log.tip, first)
+    log.append(first, delta.data)
+    owners = render.provenance_of(log, renderer, sources=sources)
+    end = owners.find("event 1 text")[0].start
+    spans = tuple(span for span in owners.spans if span.start < end)
+    return delta.data[:end], spans, [(start, min(stop, end)) for start, stop in delta.authored if start < end]
+
+
+def _prompt(
+    conversation: "Conversation", dialect: "Dialect", sources: Mapping[str, str] | None
+) -> "tuple[bytes, tuple[Span, ...]]":
+    import oasis_harness.render as render
+
+    spans = render.provenance_of(conversation, render.Renderer(dialect), sources=sources).spans
+    epoch = conversation.tip.epoch
+    return b"".join(node.sent for node in conversation.nodes() if node.epoch == epoch), spans
+
+
+def _ids_of(conversation: "Conversation", data: bytes, tokenizer: "Tokenizer") -> tuple[int, ...]:
+    ids = tuple(conversation.ids.tolist())
+    mine, theirs = conversation.epoch.tokenizer, tokenizer.digest
+    if mine != theirs or tokenizer.decode(ids) != data:
+        raise EpochMismatch(
+            f"the conversation was sent through tokenizer {mine:.80}, the snapshot is taken with {theirs:.80}.",
+            remedy="Pass the tokenizer of the engine it was sent to, or none.",
+            conversation=mine,
+            snapshot=theirs,
+        )
+    return ids
+
+
+def _recorded(snapshot: Snapshot, signed: str | None, n_signed: int) -> Recorded:
+    return Recorded(
+        snapshot.name,
+        snapshot.dialect,
+        snapshot.data,
+        rows_of(snapshot.spans),
+        snapshot.ids,
+        snapshot.template,
+        snapshot.tokenizer,
+        signed,
+        n_signed,
+    )
+
+
+def _signed(one: Recorded) -> Signed:
+    data = one.data[: one.n_signed] if one.signed else one.data
+    return Signed(one.name, one.dialect, one.signed, hashlib.sha256(data).hexdigest())
+
+
+def _not_signed(comparison: Comparison, fault: str) -> NotSignedOff:
+    return NotSignedOff(
+        f"{comparison.name}.{comparison.dialect} cannot be overwritten: {fault}.",
+        remedy="Append an entry with the reason to the ledger, and accept the prompt with that entry.",
+        comparison=comparison,
+    )
+
+
+def _require_names(name: str, dialect: str) -> None:
+    for what, value, pattern in (("snapshot", name, _NAME), ("dialect", dialect, _DIALECT)):
+        if not pattern.fullmatch(value) or _DEVICE.fullmatch(value.partition(".")[0]):
+            dots = " (dots too, inside)" if pattern is _DIALECT else ""
+            raise BadSnapshotName(
+                f"a {what} cannot be called {value[:120]!r}: it is part of a file name.",
+                remedy=f"Use up to 100 ASCII letters, digits, - and _{dots}, a letter or digit first.",
+                name=value,
+            )
+
+
+def _is_ours(stem: str) -> bool:
+    name, dialect = _parts(stem)
+    return bool(_NAME.fullmatch(name) and _DIALECT.fullmatch(dialect))
+
+
+def _parts(stem: str) -> tuple[str, str]:
+    name, _, dialect = stem.partition(".")
+    return name, dialect
