@@ -57,13 +57,14 @@ class Forest:
         self._first: list[int] = []  # by request: the first one of its conversation
         self._starts: dict[str, int] = {}  # by the letters of its first message: the first request
         self._recent: deque[int] = deque(maxlen=_N_RECENT)  # first requests
+        self._heads: set[tuple[Block, ...]] = set()
         self._copy_of: list[int] = []  # by request: the first one that is identical to it
         self._followed: set[int] = set()  # those of which a copy was followed up
 
     def place(self, read: Read) -> Place:
         """Find the predecessor of `read`, and say how it relates to it."""
         path = self._walk(read)
-        keeps_head = len(path) > read.n_head
+        keeps_head = read.blocks[: read.n_head] in self._heads
         for index in reversed(self._open.get(path[-1], [])):
             if read.prompt.startswith(self.reads[index].prompt):
                 is_same = len(path) - 1 == len(read.blocks) and read.prompt == self.reads[index].prompt
@@ -76,7 +77,9 @@ class Forest:
             previous = self._moved_from(read, path, nearest)
             relation = "new conversation" if previous is None else "moved"
         is_start = previous is None and bool(self.reads)
-        has_same = len(path) > read.n_head + bool(read.prompt)  # a raw prompt has no head but what it begins with
+        has_same = keeps_head and len(path) > read.n_head + bool(
+            read.prompt
+        )  # a raw prompt has no head but what it begins with
         return Place(path, previous, relation, keeps_head, start_over(keeps_head=has_same) if is_start else "")
 
     def add(self, read: Read, place: Place) -> None:
@@ -96,6 +99,7 @@ class Forest:
         copied = place.previous if place.relation == "identical" else None
         self._copy_of.append(index if copied is None else self._copy_of[copied])
         self.reads.append(read)
+        self._heads.add(read.blocks[: read.n_head])
         self._first.append(index if place.previous is None else self._first[place.previous])
         if place.previous is None:
             self._recent.append(index)
