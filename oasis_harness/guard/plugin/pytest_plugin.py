@@ -119,7 +119,10 @@ def oasis_snapshot(request: pytest.FixtureRequest) -> "OasisSnapshot":
 
 @pytest.fixture
 def oasis_requests(request: pytest.FixtureRequest) -> Iterator["RequestRecorder"]:
-    """Record the bodies a client sends: `.append(body)`; fail the test at its end unless they only append."""
+    """Record the bodies a client sends: `.append(body)`; fail the test at its end unless they only append.
+
+    They are one conversation; one of another has its key, `.append(body, conversation="title")`.
+    """
     from ..requests import RequestRecorder
 
     recorded = RequestRecorder()
@@ -132,7 +135,10 @@ def oasis_requests(request: pytest.FixtureRequest) -> Iterator["RequestRecorder"
 
 @pytest.fixture
 def assert_append_only() -> Callable[..., None]:
-    """Fail unless every request extends the one before it: `oasis_harness.guard.assert_append_only`."""
+    """Fail unless every request extends the one before it in its conversation, of which there is one unless declared.
+
+    It is `oasis_harness.guard.assert_append_only`.
+    """
     from ..requests import assert_append_only
 
     return assert_append_only

@@ -1,9 +1,13 @@
 """Whether requests only ever append: for agents that are not ours, from the requests they sent.
 
-Requests carry no conversation id. One belongs to the conversation it extends, else to the one it shares the longest
+A test declares its conversations: one, unless it gives each request a key or says how many there are at most. Whatever
+does not extend the request before it under its key is a break, one that starts over included.
+
+A foreign log has no keys. There a request belongs to the conversation it extends, else to the one it shares the longest
 beginning of blocks with (tools, system, messages, as chat templates put them), if it shares that one's whole first
 request or anything a model or a tool said later on; else it begins a new one, as does what only quotes another's task
-under a system text of its own. Every history is read once, block by block, so the cost is linear in what was sent.
+under a system text of its own. Each such guess is a line of the report. Every history is read once, block by block, so
+the cost is linear in what was sent.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +18,7 @@ from typing import Any, TypeAlias
 from oasis_harness.sequences import first_difference
 
 from .blocks import Block, Body, Read, Reader, Request
+from .keyed import Keyed
 from .kinds import Diagnosis, Kind, diagnose
 from .threads import Place, Threads
 
@@ -29,6 +34,12 @@ __all__ = [
 ]
 
 
+Conversations: TypeAlias = int | Sequence[str] | None
+"""How many there are at most, or the key of each request; None where nobody knows, and they are guessed."""
+
+_N_GUESSES = 8
+"""So many guesses are printed; all are in the report."""
+
 Render: TypeAlias = Callable[[list[Mapping[str, Any]]], bytes | str]
 """Returns the prompt that is sent for a list of messages, generation prompt included."""
 
@@ -38,6 +49,8 @@ class Relation(StrEnum):
 
     NEW = "new conversation"
     """It begins one: nothing was promised to it."""
+    UNDECLARED = "undeclared conversation"
+    """It begins one more than were declared."""
     IDENTICAL = "identical"
     EXTENDED = "extended"
     """Everything sent before, and then more."""
@@ -45,6 +58,9 @@ class Relation(StrEnum):
     """Something that was sent before is not there, or not the same."""
     SHRUNK = "shrunk"
     """The end of what was sent before is missing, and nothing came in its place."""
+
+
+_BROKEN = (Relation.UNDECLARED, Relation.MOVED, Relation.SHRUNK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +81,8 @@ class Pair:
     after: str = ""
     reason: str = ""
     """Why it was declared."""
+    note: str = ""
+    """What it does where it does not simply follow up: `starts over under the same head`, `repeats request 2`."""
 
     @property
     def where(self) -> str:
@@ -74,14 +92,15 @@ class Pair:
     @property
     def is_break(self) -> bool:
         """Whether the prefix was given up without being declared."""
-        return not self.reason and (self.relation in (Relation.MOVED, Relation.SHRUNK) or self.diagnosis is not None)
+        return not self.reason and (self.relation in _BROKEN or self.diagnosis is not None)
 
     def __str__(self) -> str:
+        what = f"{self.relation}, {self.note}" if self.note else str(self.relation)
         if self.diagnosis is None:
-            return f"request {self.index}: {self.relation}" + (
+            return f"request {self.index}: {what}" + (
                 f", against request {self.previous}" if self.previous is not None else ""
             )
-        text = f"request {self.index} against {self.previous}: {self.relation}; {self.diagnosis}"
+        text = f"request {self.index} against {self.previous}: {what}; {self.diagnosis}"
         if self.relation is Relation.MOVED and (self.before or self.after):
             text += f", byte {self.offset:,}\n    before  {self.before}\n    after   {self.after}"
         return text
@@ -101,12 +120,20 @@ class RequestReport:
         return tuple(pair for pair in self.pairs if pair.is_break)
 
     @property
+    def guesses(self) -> tuple[Pair, ...]:
+        """The pairs that are no break only because of what was guessed: each `note` says what."""
+        return tuple(pair for pair in self.pairs if pair.note and not (pair.is_break or pair.reason))
+
+    @property
     def n_conversations(self) -> int:
         return len({pair.conversation for pair in self.pairs})
 
     def __str__(self) -> str:
         lines = [f"{len(self.pairs)} requests, {self.n_conversations} conversations, {len(self.breaks)} breaks."]
         lines += [str(pair) for pair in self.breaks]
+        lines += [f"request {pair.index} {pair.note}." for pair in self.guesses[:_N_GUESSES]]
+        if len(self.guesses) > _N_GUESSES:
+            lines.append(f"{len(self.guesses) - _N_GUESSES} more requests are such guesses.")
         lines += [f"requests {a} and {b} share one list of messages; record copies." for a, b in self.aliased[:3]]
         return "\n".join(lines)
 
@@ -115,37 +142,70 @@ class NotAppendOnly(AssertionError):
     """Requests, or a render function, that move what was sent before."""
 
     def __init__(self, report: RequestReport, opening: str = "") -> None:
-        super().__init__(
-            f"{opening}{report}\nAppend what changed as a new message, or declare the request with its reason."
-        )
+        super().__init__(f"{opening}{report}\n{_REMEDY}")
         self.report = report
 
 
+_REMEDY = """\
+Append what changed as a new message, or declare the request with its reason: declared={8: "compaction"}, or
+append(body, declared="compaction") on a recorder. Other conversations beside the one (a title, a subagent, a second
+sample) are declared by key, append(body, conversation="title") or conversations=["main", "title", ...] with one key a
+request, or by their number, conversations=3."""
+
+
 def check_requests(
-    requests: Iterable[Request | Body], *, declared: Mapping[int, str] | None = None, ignore: Collection[str] = ()
+    requests: Iterable[Request | Body],
+    *,
+    conversations: Conversations = None,
+    declared: Mapping[int, str] | None = None,
+    ignore: Collection[str] = (),
 ) -> RequestReport:
     """Say of every request whether it extends the one before it in its conversation.
+
+    `conversations` is how many there are at most, or a list with the key of each request. Without it they are guessed,
+    as a log of another program needs, and what was guessed is in the report: an undeclared compaction that keeps
+    nothing cannot be told from a new task under the same head.
 
     `declared` names requests, by index, that start over on purpose (a compaction, a rewind), each with its reason; the
     head of their prompt has to stand all the same. `ignore` names fields of a body that never reach the prompt.
 
     Raises:
-        ValueError: A declaration without a reason, or a body with neither messages nor a prompt.
+        ValueError: A declaration without a reason, a body with neither messages nor a prompt, no conversation at all,
+            or not one key a request.
     """
     if blank := [index for index, reason in (declared or {}).items() if not reason.strip()]:
         raise ValueError(f"request {blank[0]} is declared without a reason; say why it starts over.")
     given = [item if isinstance(item, Request) else Request(item) for item in requests]
     is_exact = not any(isinstance(request.body, Mapping) for request in given)
     reader = Reader(ignore=ignore, is_exact=is_exact)
-    checker = _Checker(declared or {})
+    checker = _Checker(declared or {}, _keys(conversations, len(given)), conversations)
     pairs = [checker.pair(index, reader.read(request)) for index, request in enumerate(given)]
     return RequestReport(tuple(pairs), tuple(_aliases(given)))
 
 
+def _keys(conversations: Conversations, n_requests: int) -> Sequence[str] | None:
+    """Return the key of each request; None where the tree of all of them has to find its conversation."""
+    if isinstance(conversations, str):
+        raise ValueError(f"conversations is {conversations!r}; give one key a request, as a list, or their number.")
+    if conversations is None or isinstance(conversations, int):
+        if conversations is not None and conversations < 1:
+            raise ValueError(f"conversations is {conversations}; there is one at least.")
+        return ["main"] * n_requests if conversations == 1 else None
+    if len(conversations) != n_requests:
+        raise ValueError(f"{len(conversations)} keys for {n_requests} requests; give one a request.")
+    return conversations
+
+
 def assert_append_only(
-    requests: Iterable[Request | Body], *, declared: Mapping[int, str] | None = None, ignore: Collection[str] = ()
+    requests: Iterable[Request | Body],
+    *,
+    conversations: int | Sequence[str] = 1,
+    declared: Mapping[int, str] | None = None,
+    ignore: Collection[str] = (),
 ) -> None:
     """Fail unless every request extends the one before it in its conversation; see `check_requests`.
+
+    They are one conversation unless `conversations` says otherwise.
 
     Bodies are read here: record copies, for what a client changed in place since it sent them cannot be seen.
 
@@ -153,7 +213,7 @@ def assert_append_only(
         NotAppendOnly: With the report: which block and byte moved first, both texts, and what kind of break it is. Also
             where two requests share one list of messages, since nothing can be proved of them.
     """
-    report = check_requests(requests, declared=declared, ignore=ignore)
+    report = check_requests(requests, conversations=conversations, declared=declared, ignore=ignore)
     if report.breaks or report.aliased:
         raise NotAppendOnly(report)
 
@@ -172,7 +232,7 @@ def assert_prefix_stable(render: Render, conversations: Iterable[Sequence[Mappin
     """
     for number, messages in enumerate(conversations):
         requests = [_request(render, messages[:end]) for end in _sent(messages)]
-        report = check_requests(requests)
+        report = check_requests(requests, conversations=1)
         if report.breaks:
             raise NotAppendOnly(report, f"conversation {number}: ")
 
@@ -193,26 +253,30 @@ def _request(render: Render, messages: Sequence[Mapping[str, Any]]) -> Request:
 class _Checker:
     """Takes requests one by one and finds each its predecessor."""
 
-    def __init__(self, declared: Mapping[int, str]) -> None:
+    def __init__(self, declared: Mapping[int, str], keys: Sequence[str] | None, conversations: Conversations) -> None:
         self._declared = declared
-        self._threads = Threads()
+        self._sent: Threads | Keyed = Threads() if keys is None else Keyed(keys, declared)
+        self._n_allowed = conversations if keys is None and isinstance(conversations, int) else None
         self._conversations: list[int] = []
 
     def pair(self, index: int, read: Read) -> Pair:
         """Relate the request to those before it, and remember it."""
-        place = self._threads.place(read)
+        place = self._sent.place(read)
         reason = self._declared.get(index, "")
         if reason and not place.keeps_head:
             reason = ""  # only the history may start over
             place = place if place.previous is not None or not index else Place(place.path, index - 1, "moved")
         relation, found = self._judged(place, read)
-        conversation = self._conversation(place.previous, relation)
+        conversation = self._conversation(place, relation)
+        if self._n_allowed is not None and conversation not in self._conversations:
+            self._n_allowed -= not reason
+            relation = Relation.UNDECLARED if self._n_allowed < 0 else relation
         self._conversations.append(conversation)
-        self._threads.add(read, place)
-        pair = Pair(index, place.previous, conversation, relation, found, reason=reason)
+        self._sent.add(read, place)
+        pair = Pair(index, place.previous, conversation, relation, found, reason=reason, note=place.note)
         if found is None or place.previous is None:
             return pair
-        offset, before, after = _around(self._threads.reads[place.previous], read)
+        offset, before, after = _around(self._sent.reads[place.previous], read)
         return replace(pair, offset=offset, before=before, after=after)
 
     def _judged(self, place: Place, read: Read) -> tuple[Relation, Diagnosis | None]:
@@ -226,17 +290,17 @@ class _Checker:
             return Relation.MOVED, found
         return (Relation.EXTENDED if relation is Relation.MOVED else relation), found
 
-    def _conversation(self, previous: int | None, relation: Relation) -> int:
-        if previous is None or relation is Relation.NEW:
+    def _conversation(self, place: Place, relation: Relation) -> int:
+        if place.previous is None or relation is Relation.NEW or place.forks:
             return max(self._conversations, default=-1) + 1
-        return self._conversations[previous]
+        return self._conversations[place.previous]
 
     def _diagnosis(self, previous: int, read: Read) -> Diagnosis | None:
         n_between = 0
         if read.request.n_reused is not None:
             own = self._conversations[previous]
             n_between = sum(1 for conversation in self._conversations[previous + 1 :] if conversation != own)
-        return diagnose(self._threads.reads[previous], read, n_between=n_between)
+        return diagnose(self._sent.reads[previous], read, n_between=n_between)
 
 
 def _around(before: Read, after: Read) -> tuple[int, str, str]:

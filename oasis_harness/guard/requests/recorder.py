@@ -10,14 +10,21 @@ __all__ = ["RequestRecorder"]
 
 
 class RequestRecorder:
-    """Collects request bodies. Each is copied when it comes: clients go on appending to the list they have sent."""
+    """Collects request bodies. Each is copied when it comes: clients go on appending to the list they have sent.
+
+    They are one conversation, `main`, unless they are recorded under other keys.
+    """
 
     def __init__(self) -> None:
         self._requests: list[Request] = []
+        self._conversations: list[str] = []
         self._declared: dict[int, str] = {}
 
-    def append(self, body: Request | Body, *, declared: str = "") -> None:
-        """Record one request; `declared` is the reason why it starts over on purpose, as after a compaction.
+    def append(self, body: Request | Body, *, conversation: str = "main", declared: str = "") -> None:
+        """Record one request of a conversation; `declared` says why it starts over on purpose, as after a compaction.
+
+        A request for a title, a subagent and a second sample of one task are conversations of their own, each under
+        its key.
 
         Raises:
             TypeError: The body has something JSON has no form for.
@@ -28,11 +35,12 @@ class RequestRecorder:
         if declared:
             self._declared[len(self._requests)] = declared
         self._requests.append(request)
+        self._conversations.append(conversation)
 
     def fault(self, price: Callable[[Body, Body], list[str]] | None = None) -> str:
         """Say how the requests are not append-only; empty where they are. `price` says what the first break costs."""
         try:
-            assert_append_only(self._requests, declared=self._declared)
+            assert_append_only(self._requests, conversations=self._conversations, declared=self._declared)
         except NotAppendOnly as broken:
             first = next((pair for pair in broken.report.breaks if pair.previous is not None), None)
             if price is None or first is None or first.previous is None:

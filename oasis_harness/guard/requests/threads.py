@@ -14,7 +14,7 @@ from oasis_harness.sequences import first_difference
 from .blocks import Block, Read
 from .changes import parse, words_of
 
-__all__ = ["Place", "Threads"]
+__all__ = ["Place", "Threads", "start_over"]
 
 _N_RECENT = 16
 """So many first requests are looked at for one that resembles a history whose beginning moved."""
@@ -33,6 +33,15 @@ class Place:
     relation: str
     keeps_head: bool = False
     """Whether settings, tools and system text are those of an earlier request."""
+    note: str = ""
+    """What it does, in words, where it does not simply follow up the request before it."""
+    forks: bool = False
+    """Whether the same history was followed up before, so that this is a conversation of its own."""
+
+
+def start_over(*, keeps_head: bool) -> str:
+    """Say that a request has nothing in it of what was said before."""
+    return f"starts over under {'the same' if keeps_head else 'another'} head"
 
 
 class Threads:
@@ -48,21 +57,30 @@ class Threads:
         self._first: list[int] = []  # by request: the first one of its conversation
         self._starts: dict[str, int] = {}  # by the letters of its first message: the first request
         self._recent: deque[int] = deque(maxlen=_N_RECENT)  # first requests
+        self._heads: set[tuple[Block, ...]] = set()
+        self._copy_of: list[int] = []  # by request: the first one that is identical to it
+        self._followed: set[int] = set()  # those of which a copy was followed up
 
     def place(self, read: Read) -> Place:
-        """Find the predecessor of `read`, and say in one word how it relates to it."""
+        """Find the predecessor of `read`, and say how it relates to it."""
         path = self._walk(read)
-        keeps_head = len(path) > read.n_head
+        keeps_head = read.blocks[: read.n_head] in self._heads
         for index in reversed(self._open.get(path[-1], [])):
             if read.prompt.startswith(self.reads[index].prompt):
                 is_same = len(path) - 1 == len(read.blocks) and read.prompt == self.reads[index].prompt
-                return Place(path, index, "identical" if is_same else "extended", keeps_head)
+                return self._repeated(path, index, keeps_head) if is_same else self._extended(path, index, keeps_head)
         nearest = self._latest[path[-1]] if len(path) > 1 or read.prompt else -1
         is_end = nearest >= 0 and len(path) - 1 == len(read.blocks)
         if is_end and self.reads[nearest].prompt.startswith(read.prompt):
-            return Place(path, *self._shorter(read, nearest), keeps_head)
-        moved_from = self._moved_from(read, path, nearest)
-        return Place(path, moved_from, "new conversation" if moved_from is None else "moved", keeps_head)
+            previous, relation = self._shorter(read, nearest)
+        else:
+            previous = self._moved_from(read, path, nearest)
+            relation = "new conversation" if previous is None else "moved"
+        is_start = previous is None and bool(self.reads)
+        has_same = keeps_head and len(path) > read.n_head + bool(
+            read.prompt
+        )  # a raw prompt has no head but what it begins with
+        return Place(path, previous, relation, keeps_head, start_over(keeps_head=has_same) if is_start else "")
 
     def add(self, read: Read, place: Place) -> None:
         """Remember `read`."""
@@ -75,13 +93,25 @@ class Threads:
             self._latest.append(index)
         if place.relation in ("extended", "moved") and place.previous is not None:
             self._close(place.previous)
+            self._followed.add(self._copy_of[place.previous])
         self._open.setdefault(node, []).append(index)
         self._ends.append(node)
+        copied = place.previous if place.relation == "identical" else None
+        self._copy_of.append(index if copied is None else self._copy_of[copied])
         self.reads.append(read)
+        self._heads.add(read.blocks[: read.n_head])
         self._first.append(index if place.previous is None else self._first[place.previous])
         if place.previous is None:
             self._recent.append(index)
             self._starts[_letters(read)] = index
+
+    def _repeated(self, path: Sequence[int], previous: int, keeps_head: bool) -> Place:
+        return Place(path, previous, "identical", keeps_head, f"repeats request {previous}")
+
+    def _extended(self, path: Sequence[int], previous: int, keeps_head: bool) -> Place:
+        forks = self._copy_of[previous] in self._followed
+        note = f"also follows up what request {previous} sent" if forks else ""
+        return Place(path, previous, "extended", keeps_head, note, forks)
 
     def _walk(self, read: Read) -> list[int]:
         path, node = [0], 0
