@@ -4,20 +4,26 @@ Only template scaffold may become special tokens; what a user or a tool wrote st
 never sees an event.
 """
 
-from .proof import prove_seam
-from .seam import Because, Seam, SeamCount, SeamExample, SeamProof, Verdict
-from .tokenizer import N_NEAR, Tokenizer, byte_tokenizer, load_tokenizer
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "N_NEAR",
-    "Because",
-    "Seam",
-    "SeamCount",
-    "SeamExample",
-    "SeamProof",
-    "Tokenizer",
-    "Verdict",
-    "byte_tokenizer",
-    "load_tokenizer",
-    "prove_seam",
-]
+from oasis_harness.doors import lazy_door
+
+if TYPE_CHECKING:
+    from .loading import load_tokenizer as load_tokenizer
+    from .seam import Seam as Seam
+    from .seam import SeamCount as SeamCount
+    from .tokenizer import N_NEAR as N_NEAR
+    from .tokenizer import Tokenizer as Tokenizer
+    from .tokenizer import byte_tokenizer as byte_tokenizer
+else:  # the tokenizers library is loaded with the first file
+    __all__, __getattr__, __dir__ = lazy_door(
+        __name__,
+        {
+            "N_NEAR": ".tokenizer",
+            "Seam": ".seam",
+            "SeamCount": ".seam",
+            "Tokenizer": ".tokenizer",
+            "byte_tokenizer": ".tokenizer",
+            "load_tokenizer": ".loading",
+        },
+    )

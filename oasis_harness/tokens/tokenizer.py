@@ -1,8 +1,7 @@
 """A tokenizer as three tables: bytes of each id, ids of the special tokens, and a function for ordinary text.
 
-The bytes table makes decoding exact (spans come from token bytes, never from a lossy decode). Loaded from the
-`tokenizer.json` of the Hugging Face tokenizers format; ordinary text goes through tiktoken where that is proved to
-give the same ids (`fast.py`), else through the tokenizers library.
+The bytes table makes decoding exact (spans come from token bytes, never from a lossy decode). `loading` reads one from
+a `tokenizer.json`.
 """
 
 import itertools
@@ -10,23 +9,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import TypeAlias
 
 from oasis_harness.canonical import digest
-from oasis_harness.errors import BadTokenizer, NotEncodable
+from oasis_harness.errors import NotEncodable
 
 from .seam import Seam, SeamCount
-from .splits import Splits, Words
 
-__all__ = ["N_NEAR", "EncodeText", "Tokenizer", "byte_tokenizer", "load_tokenizer"]
+__all__ = ["N_NEAR", "EncodeText", "Tokenizer", "byte_tokenizer"]
 
 EncodeText: TypeAlias = Callable[[str], Sequence[int]]
 
 N_NEAR = 32
 """Ids on each side of a seam that are encoded again to see whether it is canonical."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SAMPLE = b'Hello, world!  It\'s 3.14\n\n\tdef f(x):\r\n        return  x ** 2  # "ok" <end>\n'
 
 
 class Tokenizer:
@@ -39,15 +35,12 @@ class Tokenizer:
         encode_text: EncodeText,
         *,
         digest: str,
-        splits: Splits | None = None,
     ) -> None:
         self.pieces = pieces
         """Bytes of each id, shape (n_vocabulary,)."""
         self.specials = dict(specials)
         """Ids of special and added tokens, by their text."""
         self.digest = digest
-        self.splits = splits or Splits()
-        """What is known of how ordinary text is cut before any merge."""
         self._encode_text = encode_text
         self._special_ids = frozenset(self.specials.values())
 
@@ -167,41 +160,8 @@ def byte_tokenizer(specials: Sequence[str] = ()) -> Tokenizer:
     """Return the tokenizer whose ids are the 256 byte values, then `specials`. For tests and scripted engines."""
     pieces = [bytes([byte]) for byte in range(256)] + [special.encode() for special in specials]
     ids = {special: 256 + i for i, special in enumerate(specials)}
-    splits = Splits(Words.WHOLE, is_merges_only=True)
     name = digest(b"bytes", *pieces[256:])
-    return Tokenizer(pieces, ids, lambda text: text.encode("utf-8"), digest=name, splits=splits)
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Load a `tokenizer.json`.
-
-    Raises:
-        BadTokenizer: The file is missing, not JSON, or of a kind whose ids cannot be turned back into bytes.
-    """
-    from .files import read_tokenizer_json  # the tokenizers library loads with it
-
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadTokenizer(
-            f"{path} cannot be read: {error.strerror}.", remedy="A model folder needs a tokenizer.json.", path=path
-        ) from None
-    pieces, specials, encode_text, splits = read_tokenizer_json(data, path.name)
-    tokenizer = Tokenizer(pieces, specials, encode_text, digest=digest(data), splits=splits)
-    _require_exact(tokenizer, path)
-    return tokenizer
-
-
-def _require_exact(tokenizer: Tokenizer, path: Path) -> None:
-    sample = tokenizer.escape(_SAMPLE)
-    try:
-        tokenizer.encode(sample, [(0, len(sample))])
-    except NotEncodable:
-        raise BadTokenizer(
-            f"{path.name} changes ordinary text: {sample!r} does not come back from its ids.",
-            remedy="Its ids cannot be turned back into bytes; use another model.",
-            path=path,
-        ) from None
+    return Tokenizer(pieces, ids, lambda text: text.encode("utf-8"), digest=name)
 
 
 def _refuse_non_utf8(data: bytes) -> None:

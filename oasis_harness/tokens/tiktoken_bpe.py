@@ -20,7 +20,10 @@ import tokenizers
 from .alphabet import byte_alphabet
 from .tokenizer import EncodeText
 
-__all__ = ["fast_encoder", "slow_encoder", "split_pattern"]
+__all__ = [
+    "fast_encoder",
+    "slow_encoder",
+]
 
 _GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _GPT2_SINGLE_DIGITS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
@@ -75,7 +78,7 @@ def fast_encoder(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> Enco
 
 def _encoding(content: dict[str, Any]) -> tuple[tiktoken.Encoding | None, list[int]]:
     """Return (the same vocabulary and merges for tiktoken, id of each of its ranks)."""
-    pattern = split_pattern(content)
+    pattern = _split_pattern(content)
     ranks, ids = _ranks(content["model"])
     if pattern is None or not ranks:
         return None, []
@@ -96,7 +99,7 @@ def _merges_alone(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> boo
     return all(len(tokenize(piece)) == 1 for piece in pieces)
 
 
-def split_pattern(content: dict[str, Any]) -> str | None:
+def _split_pattern(content: dict[str, Any]) -> str | None:
     """Translate the known pre-tokenizer chains to one regular expression, each match of which is a word."""
     part = content.get("pre_tokenizer") or {}
     chain = part.get("pretokenizers") or [part]

@@ -1,31 +1,64 @@
 """Read a `tokenizer.json`: the bytes of every id, the special tokens, and an encoder for ordinary text.
 
-Format: https://huggingface.co/docs/tokenizers. Two kinds of BPE can be inverted exactly: byte-level (GPT-2's alphabet
-of printable stand-ins) and SentencePiece vocabularies with byte fallback (`▁` for a space, `<0x0A>` for a byte).
+Format: https://huggingface.co/docs/tokenizers. Ordinary text goes through tiktoken where that gives the
+same ids, else through the tokenizers library. Two kinds of BPE can be inverted exactly: byte-level (GPT-2's alphabet of
+printable stand-ins) and SentencePiece vocabularies with byte fallback (`▁` for a space, `<0x0A>` for a byte).
 """
 
 import json
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import tokenizers
 
-from oasis_harness.errors import BadTokenizer
+from oasis_harness.canonical import digest
+from oasis_harness.errors import BadTokenizer, NotEncodable
 
 from .alphabet import byte_alphabet
-from .fast import fast_encoder, slow_encoder, split_pattern
-from .splits import Splits, Words
-from .tokenizer import EncodeText
+from .tiktoken_bpe import fast_encoder, slow_encoder
+from .tokenizer import EncodeText, Tokenizer
 
-__all__ = ["read_tokenizer_json"]
+__all__ = ["load_tokenizer"]
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "▁"
+_SAMPLE = b'Hello, world!  It\'s 3.14\n\n\tdef f(x):\r\n        return  x ** 2  # "ok" <end>\n'
 
 
-def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeText, Splits]:
-    """Return (bytes of each id, special and added tokens by text, encoder of ordinary text, how that cuts it).
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Load a `tokenizer.json`.
+
+    Raises:
+        BadTokenizer: The file is missing, not JSON, or of a kind whose ids cannot be turned back into bytes.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadTokenizer(
+            f"{path} cannot be read: {error.strerror}.", remedy="A model folder needs a tokenizer.json.", path=path
+        ) from None
+    pieces, specials, encode_text = _read(data, path.name)
+    tokenizer = Tokenizer(pieces, specials, encode_text, digest=digest(data))
+    _require_exact(tokenizer, path)
+    return tokenizer
+
+
+def _require_exact(tokenizer: Tokenizer, path: Path) -> None:
+    sample = tokenizer.escape(_SAMPLE)
+    try:
+        tokenizer.encode(sample, [(0, len(sample))])
+    except NotEncodable:
+        raise BadTokenizer(
+            f"{path.name} changes ordinary text: {sample!r} does not come back from its ids.",
+            remedy="Its ids cannot be turned back into bytes; use another model.",
+            path=path,
+        ) from None
+
+
+def _read(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeText]:
+    """Return (bytes of each id, special and added tokens by text, encoder of ordinary text).
 
     Raises:
         BadTokenizer: Not JSON, not this format, or of a kind that cannot be inverted.
@@ -46,8 +79,7 @@ def read_tokenizer_json(data: bytes, name: str) -> tuple[list[bytes], dict[str, 
             path=name,
         ) from None
     fast = fast_encoder(ordinary, encoder) if is_byte_level(content) else None
-    splits = _splits(ordinary, fixed, is_merges_only=fast is not None or not content["model"].get("ignore_merges"))
-    return pieces, specials, _around(fixed, fast or slow_encoder(encoder)), splits
+    return pieces, specials, _around(fixed, fast or slow_encoder(encoder))
 
 
 def is_byte_level(content: dict[str, Any]) -> bool:
@@ -188,32 +220,3 @@ def _around(fixed: dict[str, list[int]], encode_text: EncodeText) -> EncodeText:
 
 def _longest_first(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=len, reverse=True)
-
-
-def _splits(content: dict[str, Any], fixed: Iterable[str], *, is_merges_only: bool) -> Splits:
-    """Say how ordinary text is cut, where it is cut in a known way."""
-    known = (text.encode("utf-8") for text in _longest_first(fixed))
-    pattern = split_pattern(content)
-    words = Words.PATTERN if pattern is not None else _words(content)
-    return Splits(words, pattern or "", tuple(known), is_merges_only)
-
-
-def _words(content: dict[str, Any]) -> Words:
-    model, step = content["model"], content["pre_tokenizer"]
-    if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
-        return Words.UNKNOWN
-    if is_byte_level(content):  # with no expression of its own, it only spells bytes
-        is_spelling = step is not None and step.get("type") == "ByteLevel" and not step.get("use_regex", True)
-        return Words.WHOLE if is_spelling else Words.UNKNOWN
-    steps = _parts(content["normalizer"])
-    writes_spaces = len(steps) > 0 and all(
-        step.get("pattern") == {"String": " "} for step in steps if "pattern" in step
-    )
-    match step:
-        case None:
-            return Words.WHOLE
-        case {"type": "Split", "pattern": {"String": " "}} if writes_spaces:  # there are none left to split at
-            return Words.WHOLE
-        case {"type": "Metaspace", "replacement": "▁"}:
-            return Words.BEFORE_SPACE if step.get("split", True) else Words.WHOLE
-    return Words.UNKNOWN
