@@ -53,7 +53,7 @@ class _Seen:
     grown: dict[int, _Grown] = field(default_factory=dict)
     asked: dict[int, _Asked] = field(default_factory=dict)
     openings: list[Node] = field(default_factory=list)
-    """What opened a new epoch: after one, a prompt starts over on purpose."""
+    """What opened a new epoch: with one, the prompts under a key start over on purpose, once."""
 
 
 class Watch:
@@ -163,16 +163,19 @@ def _unchecked(tip: Node, checked: set[int]) -> list[Node]:
 def _prompt_faults(asked: _Asked, openings: list[Node]) -> Iterator[str]:
     """Find prompts that do not extend the one before them under the same key, new epochs apart."""
     last: dict[str, tuple[int, Prompt]] = {}
+    opened: set[tuple[str, int]] = set()  # a key, and an opening that its prompts began with before
     for index, prompt in enumerate(asked.engine.prompts):
+        begun = {(prompt.conversation, id(node)) for node in openings if _is_opened(prompt, node)}
+        is_opened, opened = bool(begun - opened), opened | begun
         number, before = last.get(prompt.conversation, (index, prompt))
         last[prompt.conversation] = index, prompt
         n_same = common_prefix(before.ids, prompt.ids)
-        if index >= asked.n_before and n_same < len(before.ids) and not _is_opened(prompt, openings):
+        if index >= asked.n_before and n_same < len(before.ids) and not is_opened:
             yield (
                 f"prompt {index + 1} of the scripted engine does not extend prompt {number + 1}: it leaves it at token "
                 f"{n_same:,} of {len(before.ids):,}, so {len(before.ids) - n_same:,} tokens are read again"
             )
 
 
-def _is_opened(prompt: Prompt, openings: list[Node]) -> bool:
-    return any(tuple(prompt.ids[: len(node.ids)]) == node.ids for node in openings)
+def _is_opened(prompt: Prompt, opening: Node) -> bool:
+    return tuple(prompt.ids[: len(opening.ids)]) == opening.ids

@@ -1,5 +1,17 @@
 """The checks of what was done to a conversation: to its past, its settings, its rendering, its tokens, its cache.
 
+    S"You mend." U"Repair add." A"I read it." U"Go on. Be brief."           was sent, and then:
+
+    S"You mend." U"Repair add." A"I read it." U"Go on." A"Done."            ephemeral: sent, not stored
+    S"You mend." U"Repair add." A"I read it." A"Done."                      ephemeral: last message sent, not stored
+    S"You mend." U"Repair add." A"[removed]" U"Go on. Be brief." A"Done."   retroactive: content cut or replaced
+    S"You mend." U"Go on. Be brief." A"Done."                               retroactive: messages dropped
+    S"You mend." U"Summary: add is read."                                   retroactive: messages summarised
+    S"You mend." U"Repair add." S"Hi." A"I read it." U"Go on. Be brief."    structural: system text inserted
+
+With the messages as they were, the prompt "<think>Why?</think>Done." became "Done.": template. The ids 1 2 3 4 became
+1 2 9 4 5: token. They became 1 2 3 4 5, of which the engine reused one: cache.
+
 Those of the past speak only where the words alone do not tell, those of the rendering only where every block stands.
 """
 

@@ -1,4 +1,16 @@
-"""The checks of one leaf that differs: the same words written otherwise, or words that differ in one telling thing.
+r"""The checks of one leaf that differs: the same words written otherwise, or words that differ in one telling thing.
+
+    "It is 10:00."              "It is 10:01."              clock: a time, a date or a counter
+    "Work in /home/ann/app."    "Work in /home/bob/app."    path: another path
+    "OS: linux"                 "OS: darwin"                environment: OS
+    "Session 7f3a9c21 began."   "Session 0b55d1e8 began."   random: an id made anew
+    "read, write, run"          "run, read, write"          order: listed items
+    "[1, 2]"                    "[1,2]"                     serialisation: the same value respelled
+    "verbose is True now"       "verbose is true now"       serialisation: True for true
+    "Be brief."                 "Be brief.  "               whitespace: white space at the ends
+    "caf\u00e9"                 "cafe\u0301"                unicode: normal form
+    ""                          null                        presence: "" became null
+    "Be brief."                 "Translate."                unknown: changed
 
 They exclude each other by what they ask; each is tested to be silent on every other kind's mutants.
 """

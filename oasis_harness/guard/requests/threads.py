@@ -1,7 +1,18 @@
 """Requests as paths in one tree of blocks, which finds each its predecessor without any conversation id.
 
-A request that was answered and not yet followed up is *open* at the end of its path. The next one that leaves the tree
-exactly there follows it up; of two identical ones (samples of one task, a retry) each can be followed up once.
+    0  S"You mend." U"Repair add."                              begins a conversation
+    1  S"You mend." U"Name all."                                begins one: another task under the same head
+    2  S"You mend." U"Repair add." A"Done." U"Thanks."          extends 0
+    3  S"You mend." U"Name all." A"a.py" U"Go on."              extends 1: they may take turns
+    4  S"You mend." U"Repair add." A"Done!" U"Thanks." A"Ok."   moved from 2: 0 is all in it, what came next is not
+    5  S"Write a title, nothing else." U"Repair add."           begins one: it quotes the task for another purpose
+    6  S"You mend." U"Repair add."                              begins one, as 0 did: a second sample
+    7  S"You mend." U"Repair add."                              identical to 6: a retry, or a third
+
+A request that was answered and not yet followed up is *open* at the end of its path: after request 3 these are 2 and 3.
+The next one that leaves the tree exactly there follows it up; of two identical ones (6 and 7) each can be followed up
+once. One that leaves the tree elsewhere, as 4 does, has moved if it holds the whole first request of a conversation, or
+anything telling that was said in one.
 """
 
 import unicodedata

@@ -563,6 +563,14 @@ def test_compacted():
     log.append(Compaction(epoch=log.epoch, old_tip=log.tip.digest, summary=b"s"), b"new", (110, 101, 119))
     ask(list(range(9)), [110, 101, 119, 7])
 
+def test_compacted_once_and_started_over_twice():
+    from oasis_harness.conversation import Compaction
+    talk = session()
+    talk.send("a")
+    log = talk.conversation
+    log.append(Compaction(epoch=log.epoch, old_tip=log.tip.digest, summary=b"s"), b"new", (110, 101, 119))
+    ask(list(range(9)), [110, 101, 119, 7], [110, 101, 119, 8])
+
 def test_other_ids():
     talk = session()
     talk.send("a")
@@ -573,18 +581,19 @@ def test_other_ids():
 
 
 def test_autouse_catches_what_does_not_only_grow(pytester: "Pytester", run_suite: RunSuite) -> None:
-    """Every test passes by itself; five break append-only, and fail when they end."""
+    """Every test passes by itself; six break append-only, and fail when they end."""
     pytester.makepyfile(TALKS)
-    run_suite().assert_outcomes(passed=8)
+    run_suite().assert_outcomes(passed=9)
     for words in (["--oasis-autouse"], ["-o", "oasis_autouse=true"]):
         result = run_suite(*words)
-        result.assert_outcomes(passed=8, errors=5)
-        result.stdout.fnmatch_lines(["oasis: 5 broken"])
+        result.assert_outcomes(passed=9, errors=6)
+        result.stdout.fnmatch_lines(["oasis: 6 broken"])
     broken = [line for line in result.outlines if line.startswith("  broken: ")]
     if importlib.util.find_spec("xdist"):
-        run_suite("--oasis-autouse", "--dist=loadfile").assert_outcomes(passed=8, errors=5)  # a habit, without workers
+        run_suite("--oasis-autouse", "--dist=loadfile").assert_outcomes(passed=9, errors=6)  # a habit, without workers
     told = {line.partition("::")[2].partition(":")[0]: line for line in broken}
     assert "leaves it at token 1 of 3, so 2 tokens are read again" in told["test_rewritten_prompt"]
+    assert "it leaves it at token 3 of 4" in told["test_compacted_once_and_started_over_twice"]
     assert "it went back from" in told["test_went_back"] and "it went back from" in told["test_went_back_and_on"]
     assert "its n_bytes is 3" in told["test_changed"]
     assert "its ids are not those of its bytes" in told["test_other_ids"]
