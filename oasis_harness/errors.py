@@ -21,7 +21,7 @@
     │   └── NotEncodable           bytes that do not survive encode and decode
     ├── EngineError
     │   ├── PromptTooLong          more tokens than the context window
-    │   ├── ReuseDeficit           less was reused than the conversation was promised
+    │   ├── ReuseDeficit           less was reused than the conversation expected
     │   ├── ReuseExcess            more was reused than the conversation ever sent
     │   ├── ToolChoiceUnsupported  a tool choice this call syntax has no grammar for
     │   └── EngineClosed           a call after close, or a worker that died
@@ -144,13 +144,28 @@ class RenderError(OasisError):
 class TemplateFailed(RenderError):
     """The chat template raised, or does not compile."""
 
+    def __init__(self, message: str, *, reason: str, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy, reason=reason)
+        self.reason = reason
+        """What the template, or its compiler, said itself."""
+
 
 class TemplateRunaway(RenderError):
     """The chat template takes more steps, or writes more, than its conversation explains."""
 
+    def __init__(self, message: str, *, reason: str, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy, reason=reason)
+        self.reason = reason
+        """Which bound it met."""
+
 
 class UnsupportedTemplate(RenderError):
     """The template cannot be driven append-only."""
+
+    def __init__(self, message: str, *, reason: str = "", remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy, reason=reason)
+        self.reason = reason
+        """What it does that no delta can follow."""
 
 
 class TokenError(OasisError):
@@ -172,9 +187,16 @@ class EngineError(OasisError):
 class PromptTooLong(EngineError):
     """The prompt does not fit the context window."""
 
+    def __init__(self, message: str, *, n_tokens: int, n_context: int, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy, n_tokens=n_tokens, n_context=n_context)
+        self.n_tokens = n_tokens
+        """Tokens of the prompt that was to be sent."""
+        self.n_context = n_context
+        """Tokens of the window."""
+
 
 class ReuseDeficit(EngineError):
-    """The engine read tokens again that it was promised to hold."""
+    """The engine read tokens again that it was expected to hold."""
 
 
 class ReuseExcess(EngineError):

@@ -21,6 +21,13 @@ def default_model() -> Path:
     return pull_model(DEFAULT_MODEL)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of the real model on one worker of a parallel run: two of them would share the cores."""
+    for item in items:
+        if item.get_closest_marker("model"):
+            item.add_marker(pytest.mark.xdist_group("model"))
+
+
 def pytest_configure() -> None:
     """Let Ctrl-C reach the tests of it: a run that a shell started in the background begins with interrupts ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -3,7 +3,6 @@
 Everything it sends is recorded before the engine is asked, and everything it recorded is sent as it was.
 """
 
-from .driving import N_REQUIRED, ChooseTools, required_then_none
 from .loop import (
     Agent,
     AgentEvent,
@@ -14,6 +13,7 @@ from .loop import (
 )
 from .session import Session
 from .thoughts import Thoughts
+from .tool_policy import N_REQUIRED, ChooseTools, required_then_none
 from .turn import Turn, Usage
 
 __all__ = [

@@ -12,9 +12,9 @@ from oasis_harness.errors import PromptTooLong
 from oasis_harness.registry import Effect, Skills, Tool, Tools
 from oasis_harness.replies import ToolCall
 
-from .driving import N_REQUIRED, ChooseTools, required_then_none
 from .execute import Limits, denied, execute, interrupted, out_of_turns, too_long
 from .session import Session
+from .tool_policy import N_REQUIRED, ChooseTools, required_then_none
 from .turn import Turn
 
 __all__ = [
@@ -166,7 +166,7 @@ class Agent:
         try:
             return self.session.stream_results(results, tool_choice=choice)
         except PromptTooLong as error:
-            n_tokens, n_context = error.values["n_tokens"], error.values["n_context"]
+            n_tokens, n_context = error.n_tokens, error.n_context
         short = {call.id: too_long(call, n_tokens, n_context) for call in self.session.open_calls}
         try:
             return self.session.stream_results(short, tool_choice=choice)

@@ -55,6 +55,7 @@ class Recorder:
         self._renderer = Renderer(dialect)
         self._card = card
         self._counted: tuple[Node | None, SeamCount] = None, SeamCount()
+        self._parsed: tuple[Node, tuple[bytes, ...], Parsed] | None = None
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -139,10 +140,14 @@ class Recorder:
         return self.parse(self.conversation.append(reply, data, outcome.ids))
 
     def parse(self, node: Node) -> Parsed:
-        """Return the parts of the reply `node`."""
+        """Return the parts of the reply `node`; the last one asked for is not parsed again."""
+        if self._parsed is not None and self._parsed[0] is node and self._parsed[1] is self.schemas:
+            return self._parsed[2]
         assert isinstance(node.event, Reply), "only replies are parsed"
         before = last_sent(node.parent).sent if node.parent is not None else None
-        return self.dialect.parse(node.event.data, node.index, self.schemas, before=before)
+        parsed = self.dialect.parse(node.event.data, node.index, self.schemas, before=before)
+        self._parsed = node, self.schemas, parsed
+        return parsed
 
     def spoken(self, sampling: Sampling) -> Sampling:
         """Return `sampling` with what may be called, and how this dialect writes a call."""

@@ -7,8 +7,9 @@ A turn is: render the delta, encode it, append it (to the file too), ask the eng
 """
 
 import datetime
-import uuid
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -25,17 +26,18 @@ from oasis_harness.conversation import (
     last_sent,
     save,
 )
-from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step, ToolChoice, check, measure
-from oasis_harness.errors import BrokenChain, OutOfOrder
+from oasis_harness.engine import Engine, Policy, Sampling, Step, ToolChoice
+from oasis_harness.errors import BrokenChain, OutOfOrder, PromptTooLong
 from oasis_harness.registry import Skills, Tool, Tools
 from oasis_harness.render import Dialect
 from oasis_harness.replies import ToolCall
 from oasis_harness.tokens import SeamCount
 
-from .driving import driven, driven_choice
+from .asking import Asking, last_value
 from .opening import dialect_of, new_file, registry_of
 from .recorder import Recorder
 from .thoughts import Thoughts
+from .tool_policy import choose_tools
 from .turn import Turn
 
 __all__ = ["Session"]
@@ -136,15 +138,18 @@ class Session:
         file: ConversationFile | None,
     ) -> None:
         self.engine = engine
-        self.turns: list[Turn] = []
         self.policy = Policy(policy)
         self.sampling = sampling or Sampling()
         self._recorder = recorder
         self._file = file
-        self._key = uuid.uuid4().hex  # names the engine's cache; never sent
-        self._was_asked = False
+        self._writing = threading.RLock()  # held around every look at the tip and what is appended after it
+        self._asking = Asking(engine, recorder, self._writing)
         self._is_running = False
-        self._is_closed = False
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns that were answered here, with their reuse; none of those in a loaded file."""
+        return self._asking.turns
 
     @property
     def conversation(self) -> Conversation:
@@ -204,7 +209,10 @@ class Session:
             PromptTooLong: It does not fit the context window; nothing was recorded.
             ReuseDeficit: Under the policy `raise`; the reply is recorded.
         """
-        return _last(self.stream(text, tool_choice=tool_choice))
+        with self._turn() as recorder:
+            with self._writing:
+                recorder.user(text)
+            return self._answered(tool_choice)
 
     def results(self, results: Mapping[str, str | ToolResult], *, tool_choice: ToolChoice | str | None = None) -> Turn:
         """Append the results of all calls of the last reply, by call id, and return the model's answer.
@@ -214,23 +222,29 @@ class Session:
             PromptTooLong: They do not fit the context window; nothing was recorded.
             ReuseDeficit: Under the policy `raise`; the reply is recorded.
         """
-        return _last(self.stream_results(results, tool_choice=tool_choice))
+        with self._turn() as recorder:
+            with self._writing:
+                recorder.results(results)
+            return self._answered(tool_choice)
 
     def stream(self, text: str, *, tool_choice: ToolChoice | str | None = None) -> Iterator[Step | Turn]:
         """As `send`, step by step; ends with the Turn. Closing it cancels, and records what was sampled."""
-        self._idle_recorder().user(text)
+        with self._writing:
+            self._idle_recorder().user(text)
         return self.reply(tool_choice=tool_choice)
 
     def stream_results(
         self, results: Mapping[str, str | ToolResult], *, tool_choice: ToolChoice | str | None = None
     ) -> Iterator[Step | Turn]:
         """As `results`, step by step; ends with the Turn."""
-        self._idle_recorder().results(results)
+        with self._writing:
+            self._idle_recorder().results(results)
         return self.reply(tool_choice=tool_choice)
 
     def record_results(self, results: Mapping[str, str | ToolResult]) -> None:
         """Append results without asking for an answer; `reply` asks later."""
-        self._idle_recorder().results(results)
+        with self._writing:
+            self._idle_recorder().results(results)
 
     def reply(self, *, tool_choice: ToolChoice | str | None = None) -> Iterator[Step | Turn]:
         """Let the model answer what was sent last; also after a restart, when `is_waiting`.
@@ -240,33 +254,38 @@ class Session:
         """
         if not self.is_waiting:
             raise OutOfOrder("nothing waits for an answer.", remedy="Ask something with send().")
-        return self._answer(self._sampling(ToolChoice(tool_choice or self._default_choice())))
+        return self._claimed(self._sampling(tool_choice))
 
     def note(self, text: str) -> None:
-        """Append a word of the harness (a mode change, the date); the next turn carries it to the model."""
-        self._recorder.note(text)
+        """Append a word of the harness (a mode change, the date); the next turn carries it to the model.
+
+        May be called from another thread while a reply is read.
+        """
+        with self._writing:
+            self._recorder.note(text)
 
     def add_tools(self, tools: Tools) -> None:
         """Append tools that arrived after the head was sent: shown with the next turn, callable at once."""
-        self._recorder.add_tools(tools)
+        with self._writing:
+            self._recorder.add_tools(tools)
 
     def fork(self, at: Node | None = None) -> "Session":
         """Return a second session that shares everything up to `at` (default: now) and is recorded nowhere yet."""
         branch = type(self).__new__(type(self))
-        branch._begin(self.engine, self._recorder.fork(at), self.policy, self.sampling, None)
-        if self._was_asked and branch.conversation.tip.epoch == self.conversation.tip.epoch:  # it holds no other
-            branch._was_asked = self.engine.fork(self._key, branch._key, branch.conversation.n_promised)
+        with self._writing:
+            recorder = self._recorder.fork(at)
+        branch._begin(self.engine, recorder, self.policy, self.sampling, None)
+        self._asking.share(branch._asking)
         return branch
 
     def save(self, path: Path | str) -> None:
         """Write the whole conversation to `path`."""
-        save(self.conversation, path)
+        with self._writing:
+            save(self.conversation, path)
 
     def close(self) -> None:
         """Cancel what runs, let the engine forget the conversation, close its file. Idempotent."""
-        self._is_closed = True
-        self.engine.cancel(self._key)
-        self.engine.forget(self._key)
+        self._asking.close()
         if self._file is not None:
             self._file.close()
 
@@ -276,72 +295,56 @@ class Session:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _answer(self, sampling: Sampling) -> Iterator[Step | Turn]:
-        expected = self.conversation.n_promised
-        if not self._idle_recorder().is_waiting:
-            raise OutOfOrder("it was answered by another stream.", remedy="Ask something with send().")
-        # Until its reply is recorded, nothing is promised of this call; the one after it counts as a first one.
-        is_first_call, self._was_asked = not self._was_asked, False
-        steps = self.engine.generate(Prompt(self._key, self.conversation.ids), sampling)
-        outcome: Outcome | None = None
-        self._is_running = True
+    @contextmanager
+    def _turn(self) -> Iterator[Recorder]:
+        """Claim the session for one turn, before anything of it is recorded; another thread's turn is refused."""
+        with self._writing:
+            recorder = self._idle_recorder()
+            self._is_running = True
         try:
-            for step in steps:
-                if isinstance(step, Outcome):
-                    outcome = step
-                else:
-                    yield step
-        except Exception:
-            raise  # the engine's own; it knows what it holds
-        except BaseException:
-            outcome = outcome or self._cancelled(steps)
-            raise
+            yield recorder
         finally:
             self._is_running = False
-            if outcome is not None and not self._is_closed:
-                self._record(outcome, expected, is_first_call, sampling.tool_choice)
-        if not self._is_closed:
-            yield self.turns[-1]
 
-    def _cancelled(self, steps: Iterator[Step]) -> Outcome | None:
-        """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
-        try:
-            self.engine.cancel(self._key)
-            return next((step for step in steps if isinstance(step, Outcome)), None)
-        except BaseException:
-            self.engine.forget(self._key)
-            raise
+    def _claimed(self, sampling: Sampling) -> Iterator[Step | Turn]:
+        with self._turn() as recorder:
+            if not recorder.is_waiting:
+                raise OutOfOrder("it was answered by another stream.", remedy="Ask something with send().")
+            turn = yield from self._asking.answer(sampling, self.policy)
+        if turn is not None:
+            yield turn
 
-    def _record(self, outcome: Outcome, expected: int, is_first_call: bool, tool_choice: ToolChoice) -> None:
-        """Append the reply, then check the reuse: a deficit under `raise` must not lose what was sampled."""
-        try:
-            parsed = self._recorder.reply(outcome, tool_choice)
-        except BaseException:
-            self.engine.forget(self._key)
-            raise
-        self._was_asked = True
-        reuse = measure(expected, outcome, is_first_call=is_first_call)
-        self.turns.append(Turn.of(len(self.turns) + 1, parsed, outcome, reuse))
-        check(reuse, self.policy)
+    def _answered(self, tool_choice: ToolChoice | str | None) -> Turn:
+        turn = last_value(self._asking.answer(self._sampling(tool_choice), self.policy))
+        if turn is None:
+            raise OutOfOrder(
+                "the session was closed while it was answered.", remedy="Continue its file with Session.load()."
+            )
+        return turn
 
     def _idle_recorder(self) -> Recorder:
-        if self._is_closed:
+        if self._asking.is_closed:
             raise OutOfOrder("the session is closed.", remedy="Continue its file with Session.load().")
         if self._is_running:
             raise OutOfOrder("a reply is still being read.", remedy="Read its stream to the end, or close() it.")
         return self._recorder
 
-    def _sampling(self, choice: ToolChoice) -> Sampling:
-        sampling = self.sampling if self.opens_calls else driven(self.sampling)
-        n_free = self.engine.card.n_context - self.conversation.tip.n_tokens
-        return self._recorder.spoken(replace(sampling, tool_choice=choice, max_tokens=min(sampling.max_tokens, n_free)))
+    def _sampling(self, tool_choice: ToolChoice | str | None) -> Sampling:
+        """Decide what is sampled in a turn: the caller's choice, or the default of a model that is driven.
 
-    def _default_choice(self) -> ToolChoice:
-        choice = self.sampling.tool_choice
-        if self.opens_calls or not self.tools or choice is not ToolChoice.AUTO:
-            return choice
-        return driven_choice(after_results=isinstance(last_sent(self.conversation.tip).event, ToolResults))
-
-
-def _last(steps: Iterator[Step | Turn]) -> Turn:
-    return next(step for step in steps if isinstance(step, Turn))
+        Raises:
+            PromptTooLong: What waits for an answer leaves no room for one in this engine's window.
+        """
+        n_tokens, n_context = self.conversation.tip.n_tokens, self.engine.card.n_context
+        if n_tokens >= n_context:
+            raise PromptTooLong(
+                f"the prompt that waits for an answer has {n_tokens:,} tokens, the window has {n_context:,}.",
+                remedy="Load the conversation with an engine that has a larger window.",
+                n_tokens=n_tokens,
+                n_context=n_context,
+            )
+        after_results = isinstance(last_sent(self.conversation.tip).event, ToolResults)
+        sampling = choose_tools(
+            self.sampling, tool_choice, self.engine.card, has_tools=bool(self.tools), after_results=after_results
+        )
+        return self._recorder.spoken(replace(sampling, max_tokens=min(sampling.max_tokens, n_context - n_tokens)))

@@ -98,7 +98,7 @@ def _fitting_shape(template: Template) -> Shape:
             if is_verbatim(_USER, template.shaped(shape).render([_user()], generation_prompt=True)):
                 return shape
         except TemplateFailed as error:
-            if str(error.values["reason"]).endswith("is undefined"):
+            if error.reason.endswith("is undefined"):
                 raise  # a variable that only its user knows; nothing can be said of the template
     return Shape()
 
@@ -196,7 +196,7 @@ class _Calls:
         try:
             native = certify_calls(template, known, opened.closer, stops)
         except UnsupportedTemplate as error:
-            return cls(None, None, (_degraded(str(error.values["reason"])),) if opened.has_tools else ())
+            return cls(None, None, (_degraded(error.reason),) if opened.has_tools else ())
         if not opened.has_tools:
             return cls(native if native.has_role else None, None, ())
         if known is None or (syntax is None and not native.is_json):
@@ -267,7 +267,7 @@ def _generation_prompt(template: Template) -> str:
     try:
         opened = template.render([_user()], generation_prompt=True)
     except TemplateFailed as error:
-        raise unsupported(f"it refuses a single user turn ({error.values['reason']})") from None
+        raise unsupported(f"it refuses a single user turn ({error.reason})") from None
     if not is_verbatim(_USER, opened):
         raise unsupported("it changes or drops what a user types")
     closed = tried(template, [_user()], generation_prompt=False) or ""
@@ -296,7 +296,7 @@ def _user_turns(template: Template) -> Iterator[str]:
         try:
             text = template.render([*history, _user()], generation_prompt=True)
         except TemplateFailed as error:
-            raise unsupported(f"it refuses a second user turn ({error.values['reason']})") from None
+            raise unsupported(f"it refuses a second user turn ({error.reason})") from None
         delta = AFTER_TEXT.split(text)[1] if text.count(SENTINEL) == 1 else ""
         if text.count(_WORD) != 1 or _WORD not in delta:
             raise unsupported("it does not print an answer and the next user turn once each, one after the other")

@@ -85,7 +85,7 @@ class Rerender:
             try:
                 found.append(broken(probe))
             except TemplateFailed as error:
-                reason = reason or str(error.values["reason"])
+                reason = reason or error.reason
         if not found:
             return Boundary(name, False, reason=reason or _NO_RESULTS)
         return Boundary(name, True, reason=reason, broken=_earliest(found))
@@ -102,7 +102,7 @@ class Rerender:
                 sent = self._render(before, generation_prompt=False)
                 rendered = self._render([*before, second])
             except TemplateFailed as error:
-                return Boundary(name, False, reason=str(error.values["reason"]))
+                return Boundary(name, False, reason=error.reason)
             found.append(self._sent(sent, sent, before, Probe(before, {})).left_by(rendered))
         return Boundary(name, True, broken=_earliest(found))
 

@@ -67,7 +67,9 @@ class MlxEngine:
         if len(prompt.ids) >= self.card.n_context:
             raise PromptTooLong(
                 f"the prompt has {len(prompt.ids):,} tokens, the context window {self.card.n_context:,}.",
-                remedy="Compact the conversation, or use a model with a larger window.",
+                remedy="Start a new conversation, or use a model with a larger window.",
+                n_tokens=len(prompt.ids),
+                n_context=self.card.n_context,
             )
         cancel = self._cancels[prompt.conversation] = threading.Event()
         return _Running(self._answer(prompt, sampling, cancel.is_set), cancel)

@@ -4,9 +4,11 @@
 counted at the model call. Nothing an engine says of its cache enters either; it only names the cause.
 """
 
+import sys
 import warnings
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from oasis_harness.errors import ReuseDeficit, ReuseExcess, ReuseWarning
 
@@ -112,4 +114,13 @@ def _complain(reuse: Reuse, policy: Policy) -> None:
     )
     if policy is Policy.RAISE:
         raise ReuseDeficit(message, remedy="The reply is recorded; the next turn reuses again.", reuse=reuse)
-    warnings.warn(message, ReuseWarning, stacklevel=4)
+    warnings.warn(message, ReuseWarning, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, seen from who calls this, of the first frame that is not this package's own."""
+    package = str(Path(__file__).parents[1])
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -223,7 +223,7 @@ def _braces(budget: Budget, form: str, values: Sequence[Any]) -> None:
     for _, _, layout, _ in string.Formatter().parse(form):
         if layout and "{" in layout:
             raise runaway("it formats to a width that it computes")
-        n_filled += sum(int(width[:12]) for width in re.findall(r"\d+", layout or ""))
+        n_filled += sum(int(width.lstrip("0")[:12] or 0) for width in re.findall(r"\d+", layout or ""))
     budget.spend(n_filled + form.count("{") * measure(values, budget))
 
 

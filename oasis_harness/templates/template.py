@@ -124,7 +124,7 @@ class Template:
 
         Raises:
             TemplateRunaway: It takes more steps, or writes more, than `messages` and `tools` explain.
-            TemplateFailed: The template raised; `values["reason"]` has its own words.
+            TemplateFailed: The template raised; its `reason` has its own words.
         """
         some_tools = list(tools or self.shape.tools) or ([] if self.shape.lists_no_tools else None)
         some = [_in_parts(message) for message in messages] if self.shape.has_parts else messages

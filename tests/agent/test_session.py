@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oasis_harness import Sampling, ScriptedEngine, Session, ToolChoice, Tools, Turn
 from oasis_harness.conversation import Conversation, Reply, ToolResult, load
-from oasis_harness.engine import Finish, Outcome, Piece, Prompt, Step
+from oasis_harness.engine import Faults, Finish, Outcome, Piece, Prompt, Step
 from oasis_harness.errors import (
     ConversationError,
     ConversationLocked,
@@ -19,6 +19,7 @@ from oasis_harness.errors import (
     OutOfOrder,
     PromptTooLong,
     ReuseDeficit,
+    ReuseWarning,
 )
 from oasis_harness.tokens import SeamCount, Tokenizer, byte_tokenizer
 
@@ -326,7 +327,7 @@ def test_a_turn_that_does_not_fit_is_refused_before_it_is_recorded() -> None:
     session = Session(engine)
     with pytest.raises(PromptTooLong, match=r"tokens long, the window has 200") as error:
         session.send("x" * 300)
-    assert error.value.values["n_context"] == 200
+    assert error.value.n_context == 200
     assert len(session.conversation) == 1
     assert session.send("short").text == "ok"
 
@@ -448,3 +449,28 @@ def test_seams_are_counted_alike_late_loaded_and_forked(tmp_path: Path) -> None:
         branch = loaded.fork()
         branch.send("d")
         assert branch.seams != loaded.seams == session.seams
+
+
+def test_a_waiting_conversation_that_a_smaller_window_cannot_hold_is_refused_with_numbers(tmp_path: Path) -> None:
+    """Asked on a large window and killed; loaded on a small one: nothing is lost, and the remedy says what helps."""
+    path = tmp_path / "c.jsonl"
+    with Session(ScriptedEngine(["never"]), path=path) as session:
+        session.stream("word " * 60)
+    small = ScriptedEngine(["Yes."])
+    small.card = replace(small.card, n_context=100)
+    with Session.load(path, small) as loaded, pytest.raises(PromptTooLong, match="larger window") as caught:
+        list(loaded.reply())
+    assert caught.value.n_tokens > caught.value.n_context == 100
+    with Session.load(path, ScriptedEngine(["Yes."])) as again:
+        assert [step.text for step in again.reply() if isinstance(step, Turn)] == ["Yes."]
+
+
+def test_a_reuse_warning_names_the_line_that_asked() -> None:
+    """Not a line of this package: the reader looks for the call that read its prompt again."""
+    engine = ScriptedEngine(["One.", "Two."])
+    session = Session(engine)
+    session.send("a")
+    engine.faults = Faults(forget=True)
+    with pytest.warns(ReuseWarning) as warned:
+        session.send("b")
+    assert {warning.filename for warning in warned} == {__file__}

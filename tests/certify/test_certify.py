@@ -31,7 +31,7 @@ def certificate(source: str, **options: object) -> Certificate:
 def refusal(source: str, **options: object) -> str:
     with pytest.raises(UnsupportedTemplate) as caught:
         certificate(source, **options)
-    return str(caught.value.values["reason"])
+    return caught.value.reason
 
 
 def found_in(certificate: Certificate, name: BoundaryName) -> Outcome:

@@ -27,11 +27,10 @@ def random_workspace(folder: Path, chance: random.Random) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.model
-@pytest.mark.parametrize("seed", [random.SystemRandom().randrange(10**6)])
-def test_a_random_task_on_random_files_is_worked_on_without_a_deficit(
-    default_model: Path, tmp_path: Path, seed: int
-) -> None:
+def test_a_random_task_on_random_files_is_worked_on_without_a_deficit(default_model: Path, tmp_path: Path) -> None:
     """At least three replies call a tool; each call has its true result; every turn after the first reuses all."""
+    seed = random.SystemRandom().randrange(10**6)  # drawn here: every worker of a parallel run collects the same tests
+    print(f"the task and the files are those of seed {seed}")  # shown by pytest where the test fails
     chance = random.Random(seed)
     names = random_workspace(tmp_path / "ws", chance)
     task = f"Find out what {chance.choice(names)} has to do with {chance.choice(names)} and {word(chance)}."

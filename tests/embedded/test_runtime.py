@@ -155,7 +155,7 @@ def test_a_dropped_trunk_is_a_named_deficit(tiny_engine: MlxEngine) -> None:
     for spoil, cause in ((forget, "forgotten"), (trim, "trimmed"), (change, "diverged")):
         with Session(tiny_engine, system="s", policy="raise", sampling=Sampling(max_tokens=3)) as session:
             session.send("a first turn, long enough to matter")
-            spoil(tiny_engine, session._key)
+            spoil(tiny_engine, session._asking.key)
             with pytest.raises(ReuseDeficit) as error:
                 session.send("a second")
             reuse = error.value.values["reuse"]

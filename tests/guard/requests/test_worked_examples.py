@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from oasis_harness.guard import check_requests, classify, forest, history, wording
-from oasis_harness.guard.blocks import Request
+from oasis_harness.guard import check_requests, classify
+from oasis_harness.guard.requests import Request
+from oasis_harness.guard.requests import causes_in_history as history
+from oasis_harness.guard.requests import causes_in_text as wording
+from oasis_harness.guard.requests import threads as forest
 
 ROLES = {"S": "system", "U": "user", "A": "assistant"}
 

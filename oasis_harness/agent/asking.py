@@ -1,0 +1,109 @@
+"""One call of the engine: what it is asked, its reply recorded, its reuse checked.
+
+expected   what was sent and sampled before, less what is pending: known before the call
+reused     what the engine says, of what it was presented
+a deficit  is warned of or raised after the reply was recorded, so that nothing sampled is lost
+"""
+
+import uuid
+from collections.abc import Generator, Iterator
+from threading import RLock
+
+from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step, ToolChoice, check, measure
+
+from .recorder import Recorder
+from .turn import Turn
+
+__all__ = ["Asking", "last_value"]
+
+
+class Asking:
+    """Asks `engine` for the conversation of `recorder`; `writing` is held while a reply is appended."""
+
+    def __init__(self, engine: Engine, recorder: Recorder, writing: "RLock") -> None:
+        self.turns: list[Turn] = []
+        self.is_closed = False
+        self._engine = engine
+        self._recorder = recorder
+        self._writing = writing
+        self._key = uuid.uuid4().hex  # names the engine's cache; never sent
+        self._was_asked = False
+
+    @property
+    def key(self) -> str:
+        """What the engine calls this conversation."""
+        return self._key
+
+    def answer(self, sampling: Sampling, policy: Policy) -> Generator[Step, None, Turn | None]:
+        """Ask, step by step, record the reply, and return the turn; None where the session was closed meanwhile."""
+        conversation = self._recorder.conversation
+        expected = conversation.n_promised
+        # Until its reply is recorded, nothing is expected of this call; the one after it counts as a first one.
+        is_first_call, self._was_asked = not self._was_asked, False
+        steps = self._engine.generate(Prompt(self._key, conversation.ids), sampling)
+        outcome: Outcome | None = None
+        turn: Turn | None = None
+        try:
+            for step in steps:
+                if isinstance(step, Outcome):
+                    outcome = step
+                else:
+                    yield step
+        except Exception:
+            raise  # the engine's own; it knows what it holds
+        except BaseException:
+            outcome = outcome or self._cancelled(steps)
+            raise
+        finally:
+            with self._writing:
+                if outcome is not None and not self.is_closed:
+                    turn = self._record(outcome, expected, sampling.tool_choice, policy, is_first_call=is_first_call)
+        return turn
+
+    def share(self, branch: "Asking") -> None:
+        """Let `branch` reuse what the engine holds of this conversation, where it is of the same epoch."""
+        mine, theirs = self._recorder.conversation, branch._recorder.conversation
+        if self._was_asked and theirs.tip.epoch == mine.tip.epoch:  # the engine holds no other
+            branch._was_asked = self._engine.fork(self._key, branch._key, theirs.n_promised)
+
+    def close(self) -> None:
+        """Cancel what runs, and let the engine forget the conversation."""
+        with self._writing:  # a reply that is being recorded is recorded whole
+            self.is_closed = True
+        self._engine.cancel(self._key)
+        self._engine.forget(self._key)
+
+    def _cancelled(self, steps: Iterator[Step]) -> Outcome | None:
+        """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
+        try:
+            self._engine.cancel(self._key)
+            return next((step for step in steps if isinstance(step, Outcome)), None)
+        except BaseException:
+            self._engine.forget(self._key)
+            raise
+
+    def _record(
+        self, outcome: Outcome, expected: int, tool_choice: ToolChoice, policy: Policy, *, is_first_call: bool
+    ) -> Turn:
+        """Append the reply, then check the reuse: a deficit under `raise` must not lose what was sampled."""
+        try:
+            parsed = self._recorder.reply(outcome, tool_choice)
+        except BaseException:
+            self._engine.forget(self._key)
+            raise
+        self._was_asked = True
+        reuse = measure(expected, outcome, is_first_call=is_first_call)
+        turn = Turn.of(len(self.turns) + 1, parsed, outcome, reuse)
+        self.turns.append(turn)
+        check(reuse, policy)
+        return turn
+
+
+def last_value(steps: Generator[Step, None, Turn | None]) -> Turn | None:
+    """Run `steps` to their end and return what they come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            turn: Turn | None = end.value
+            return turn
