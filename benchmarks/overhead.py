@@ -22,7 +22,7 @@ from pathlib import Path
 
 from oasis_harness import Session, workspace_tools
 from oasis_harness.embedded import DEFAULT_MODEL, load_blas, pull_model
-from oasis_harness.engine import Finish, ModelCard, Outcome, Prompt, Sampling, Step
+from oasis_harness.engine import Completion, Finish, ModelInfo, Prompt, Sampling, Step
 from oasis_harness.tokens import load_tokenizer
 
 SIZES = (1_000, 10_000, 100_000)
@@ -60,7 +60,7 @@ class FreeEngine:
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         eos = settings["eos_token"]
         variables = {key: value for key, value in settings.items() if key.endswith("_token") and isinstance(value, str)}
-        self.card = ModelCard(
+        self.card = ModelInfo(
             name=folder.name,
             tokenizer=tokenizer,
             chat_template=settings["chat_template"],
@@ -74,7 +74,7 @@ class FreeEngine:
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
         n_held, n_presented = self._n_held.get(prompt.conversation, 0), len(prompt.ids)
         self._n_held[prompt.conversation] = n_presented + len(self._reply)
-        yield Outcome(self._reply, Finish.STOP, n_presented, n_presented - n_held, n_held, n_held, 0)
+        yield Completion(self._reply, Finish.STOP, n_presented, n_presented - n_held, n_held, n_held, 0)
 
     def cancel(self, conversation: str | None = None) -> None: ...
 

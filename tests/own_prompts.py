@@ -14,7 +14,7 @@ from typing import Any
 from oasis_harness import ScriptedEngine, Session, Skills, Tools, Turn, workspace_tools
 from oasis_harness.cli.run import SYSTEM
 from oasis_harness.conversation import Head
-from oasis_harness.engine import CallParser, ModelCard
+from oasis_harness.engine import CallParser, ModelInfo
 from oasis_harness.guard.targets.dialects import DATE
 from oasis_harness.tokens import byte_tokenizer
 
@@ -68,7 +68,7 @@ class Model:
     """How many calls one reply may hold."""
     answer: Callable[[str], str] = str
 
-    def card(self) -> ModelCard:
+    def card(self) -> ModelInfo:
         """Return its card; it reads bytes."""
         tokenizer = byte_tokenizer(self.stops)
         return replace(

@@ -9,7 +9,17 @@ import uuid
 from collections.abc import Generator, Iterator
 from threading import RLock
 
-from oasis_harness.engine import Engine, Outcome, Policy, Prompt, Sampling, Step, ToolChoice, check, measure
+from oasis_harness.engine import (
+    Completion,
+    Engine,
+    Policy,
+    Prompt,
+    Sampling,
+    Step,
+    ToolChoice,
+    check_reuse,
+    measure_reuse,
+)
 
 from .recorder import Recorder
 from .turn import Turn
@@ -37,15 +47,15 @@ class Asking:
     def answer(self, sampling: Sampling, policy: Policy) -> Generator[Step, None, Turn | None]:
         """Ask, step by step, record the reply, and return the turn; None where the session was closed meanwhile."""
         conversation = self._recorder.conversation
-        expected = conversation.n_promised
+        expected = conversation.n_expected
         # Until its reply is recorded, nothing is expected of this call; the one after it counts as a first one.
         is_first_call, self._was_asked = not self._was_asked, False
         steps = self._engine.generate(Prompt(self._key, conversation.ids), sampling)
-        outcome: Outcome | None = None
+        outcome: Completion | None = None
         turn: Turn | None = None
         try:
             for step in steps:
-                if isinstance(step, Outcome):
+                if isinstance(step, Completion):
                     outcome = step
                 else:
                     yield step
@@ -64,7 +74,7 @@ class Asking:
         """Let `branch` reuse what the engine holds of this conversation, where it is of the same epoch."""
         mine, theirs = self._recorder.conversation, branch._recorder.conversation
         if self._was_asked and theirs.tip.epoch == mine.tip.epoch:  # the engine holds no other
-            branch._was_asked = self._engine.fork(self._key, branch._key, theirs.n_promised)
+            branch._was_asked = self._engine.fork(self._key, branch._key, theirs.n_expected)
 
     def close(self) -> None:
         """Cancel what runs, and let the engine forget the conversation."""
@@ -73,17 +83,17 @@ class Asking:
         self._engine.cancel(self._key)
         self._engine.forget(self._key)
 
-    def _cancelled(self, steps: Iterator[Step]) -> Outcome | None:
+    def _cancelled(self, steps: Iterator[Step]) -> Completion | None:
         """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
         try:
             self._engine.cancel(self._key)
-            return next((step for step in steps if isinstance(step, Outcome)), None)
+            return next((step for step in steps if isinstance(step, Completion)), None)
         except BaseException:
             self._engine.forget(self._key)
             raise
 
     def _record(
-        self, outcome: Outcome, expected: int, tool_choice: ToolChoice, policy: Policy, *, is_first_call: bool
+        self, outcome: Completion, expected: int, tool_choice: ToolChoice, policy: Policy, *, is_first_call: bool
     ) -> Turn:
         """Append the reply, then check the reuse: a deficit under `raise` must not lose what was sampled."""
         try:
@@ -92,10 +102,10 @@ class Asking:
             self._engine.forget(self._key)
             raise
         self._was_asked = True
-        reuse = measure(expected, outcome, is_first_call=is_first_call)
+        reuse = measure_reuse(expected, outcome, is_first_call=is_first_call)
         turn = Turn.of(len(self.turns) + 1, parsed, outcome, reuse)
         self.turns.append(turn)
-        check(reuse, policy)
+        check_reuse(reuse, policy)
         return turn
 
 

@@ -20,7 +20,7 @@ from oasis_harness.conversation import (
     User,
     last_sent,
 )
-from oasis_harness.engine import ModelCard, Outcome, Sampling, ToolChoice
+from oasis_harness.engine import Completion, ModelInfo, Sampling, ToolChoice
 from oasis_harness.errors import OutOfOrder, PromptTooLong
 from oasis_harness.registry import Tool, Tools
 from oasis_harness.render import Dialect, Renderer
@@ -39,7 +39,7 @@ class Recorder:
         self,
         conversation: Conversation,
         dialect: Dialect,
-        card: ModelCard,
+        card: ModelInfo,
         tools: dict[str, Tool],
         *,
         schemas: tuple[bytes, ...] | None = None,
@@ -133,7 +133,7 @@ class Recorder:
             self.schemas += new
         self.tools = {tool.name: tool for tool in tools} | self.tools
 
-    def reply(self, outcome: Outcome, tool_choice: ToolChoice) -> Parsed:
+    def reply(self, outcome: Completion, tool_choice: ToolChoice) -> Parsed:
         """Append what was sampled, and return its parts."""
         data = self._card.tokenizer.decode(outcome.ids)
         reply = Reply(data, outcome.finish, tool_choice, outcome.n_pending)
@@ -185,7 +185,7 @@ class Recorder:
         """Close a turn that was never answered with an empty reply, so that the next one finds its place."""
         if not self.is_waiting:
             return None
-        return Body(Reply(b"", "cancelled", ToolChoice.NONE, tip.n_tokens - tip.n_promised), b"", (), "")
+        return Body(Reply(b"", "cancelled", ToolChoice.NONE, tip.n_tokens - tip.n_expected), b"", (), "")
 
     def _without_thoughts(self, tip: Node) -> Body | None:
         """Open an epoch without what the model thought, if it shall be and was thought since the last was opened."""
@@ -194,7 +194,7 @@ class Recorder:
         trimmed = without_thoughts(tip, self.dialect, self._card.tokenizer)
         if trimmed.n_dropped == 0:
             return None
-        n_kept = min(trimmed.n_kept, tip.n_promised)
+        n_kept = min(trimmed.n_kept, tip.n_expected)
         event = ThoughtsDropped(self.conversation.epoch, tip.digest, n_kept, trimmed.n_dropped)
         return Body(event, self._card.tokenizer.decode(trimmed.ids), tuple(trimmed.ids), Seam.START)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from oasis_harness.engine import ModelCard, Sampling, ToolChoice
+from oasis_harness.engine import ModelInfo, Sampling, ToolChoice
 
 __all__ = ["N_REQUIRED", "ChooseTools", "choose_tools", "required_then_none"]
 
@@ -21,7 +21,7 @@ _MAX_TOKENS, _MAX_STRING = 160, 120
 
 
 def choose_tools(
-    sampling: Sampling, tool_choice: ToolChoice | str | None, card: ModelCard, *, has_tools: bool, after_results: bool
+    sampling: Sampling, tool_choice: ToolChoice | str | None, card: ModelInfo, *, has_tools: bool, after_results: bool
 ) -> Sampling:
     """Return `sampling` with the tool choice of one turn, the one place where it is decided.
 

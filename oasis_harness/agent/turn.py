@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from oasis_harness.engine import Finish, Outcome, Reuse, Timing
+from oasis_harness.engine import Completion, Finish, Reuse, Timing
 from oasis_harness.replies import Parsed, ToolCall
 
 __all__ = ["Turn", "Usage"]
@@ -32,7 +32,7 @@ class Turn:
     timing: Timing
 
     @classmethod
-    def of(cls, index: int, parsed: Parsed, outcome: Outcome, reuse: Reuse) -> Self:
+    def of(cls, index: int, parsed: Parsed, outcome: Completion, reuse: Reuse) -> Self:
         """Return the turn whose reply ended in `outcome`."""
         return cls(
             index=index,

@@ -11,7 +11,7 @@ from typing import Any
 from oasis_harness.canonical import canonical_json, text_bytes
 from oasis_harness.certify import Boundary, Certificate, Kept, ReasoningForm, Verdict, certify_template
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
-from oasis_harness.embedded import call_syntax, find_model, read_card, settings_template
+from oasis_harness.embedded import call_syntax, find_model, read_model_info, settings_template
 from oasis_harness.errors import (
     ModelNotFound,
     NotEncodable,
@@ -120,7 +120,7 @@ def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any, 
             remedy=f"Name a template file, or fetch the model with `oasis models pull {name}`.",
             name=name,
         )
-    card = read_card(folder, name)
+    card = read_model_info(folder, name)
     return card.chat_template, card.template_variables, card.stops, card.call_syntax, card.tokenizer
 
 

@@ -158,7 +158,7 @@ class ThoughtsDropped:
     old_tip: str
     """Digest of the tip before; it stays in the log."""
     n_kept: int
-    """Tokens that the old prompt and the new begin with, as far as an engine was promised to hold them."""
+    """Tokens that the old prompt and the new begin with, as far as an engine was expected to hold them."""
     n_dropped: int
     """Tokens of thoughts, with their marks, that were left out."""
 

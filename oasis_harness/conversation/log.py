@@ -73,9 +73,9 @@ class Conversation:
         return node.event.epoch
 
     @property
-    def n_promised(self) -> int:
+    def n_expected(self) -> int:
         """Tokens an engine that answered the last reply holds: all that was sent and sampled, less what is pending."""
-        return self.tip.n_promised
+        return self.tip.n_expected
 
     def __len__(self) -> int:
         return self.tip.index + 1

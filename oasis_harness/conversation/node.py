@@ -31,7 +31,7 @@ class Node:
     """Tokens of the epoch up to and including this node."""
     n_bytes: int
     """Bytes of the epoch up to and including this node."""
-    n_promised: int
+    n_expected: int
     """Tokens of the epoch that an engine which answered its last reply holds: all sent and sampled, less pending."""
 
     @classmethod
@@ -46,7 +46,7 @@ class Node:
         opens = isinstance(event, Opening)
         before = None if opens else parent
         n_tokens = len(body.ids) + (before.n_tokens if before else 0)
-        n_promised = event.n_kept if isinstance(event, ThoughtsDropped) else before.n_promised if before else 0
+        n_expected = event.n_kept if isinstance(event, ThoughtsDropped) else before.n_expected if before else 0
         return cls(
             parent=parent,
             body=body,
@@ -56,7 +56,7 @@ class Node:
             epoch=(parent.epoch if parent else 0) + opens,
             n_tokens=n_tokens,
             n_bytes=len(body.sent) + (before.n_bytes if before else 0),
-            n_promised=n_tokens - event.n_pending if isinstance(event, Reply) else n_promised,
+            n_expected=n_tokens - event.n_pending if isinstance(event, Reply) else n_expected,
         )
 
     @property
@@ -151,8 +151,8 @@ def _out_of_order(tip: Node | None, body: Body) -> str:
 def _unfit(tip: Node, body: Body, event: ThoughtsDropped) -> str:
     if not isinstance(last_sent(tip).event, Reply):
         return "thoughts are dropped between an answer and the next turn"
-    is_kept = 0 <= event.n_kept <= min(len(body.ids), tip.n_promised)
-    return "" if is_kept else f"{event.n_kept} tokens cannot be kept of {tip.n_promised}"
+    is_kept = 0 <= event.n_kept <= min(len(body.ids), tip.n_expected)
+    return "" if is_kept else f"{event.n_kept} tokens cannot be kept of {tip.n_expected}"
 
 
 def _unasked(last: Node) -> str:

@@ -14,7 +14,7 @@ from .blas import Blas, load_blas, matmul_gflops
 from .models import DEFAULT_MODEL, Report, find_model, list_models, pull_model
 
 if TYPE_CHECKING:
-    from .card import call_syntax, read_card, settings_template, settings_variables
+    from .model_info import call_syntax, read_model_info, settings_template, settings_variables
     from .runtime import MlxEngine
 
 __all__ = [
@@ -27,12 +27,12 @@ __all__ = [
     "matmul_gflops",
     "open_engine",
     "pull_model",
-    "read_card",
+    "read_model_info",
     "settings_template",
     "settings_variables",
 ]
 
-_CARD = frozenset({"call_syntax", "read_card", "settings_template", "settings_variables"})
+_MODEL_INFO = frozenset({"call_syntax", "read_model_info", "settings_template", "settings_variables"})
 """What is loaded when it is first used: numpy and the tokenizers come in with it."""
 
 
@@ -68,8 +68,8 @@ def _last_name(model: Path) -> str:
 
 
 def __getattr__(name: str) -> object:
-    if name not in _CARD:
+    if name not in _MODEL_INFO:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(".card", __name__), name)
+    value = getattr(import_module(".model_info", __name__), name)
     globals()[name] = value
     return value

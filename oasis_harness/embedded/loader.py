@@ -11,10 +11,10 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.utils import dequantize_model, load_model
 
-from oasis_harness.engine import ModelCard
+from oasis_harness.engine import ModelInfo
 from oasis_harness.errors import BadModel, OasisError
 
-from .card import read_card, text_config
+from .model_info import read_model_info, text_config
 
 __all__ = ["Loaded", "load_folder"]
 
@@ -25,7 +25,7 @@ class Loaded:
 
     model: Any
     """mlx-lm's module; it ships no types."""
-    card: ModelCard
+    card: ModelInfo
     n_vocabulary: int
     """Length of a row of logits."""
 
@@ -49,7 +49,7 @@ def load_folder(folder: Path, name: str) -> Loaded:
 
 
 def _load(folder: Path, name: str) -> Loaded:
-    card = read_card(folder, name)
+    card = read_model_info(folder, name)
     model, config = load_model(folder)
     if mx.default_device() == mx.Device(mx.cpu):
         model = dequantize_model(model)

@@ -17,15 +17,15 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-from oasis_harness.engine import ModelCard, Outcome, Prompt, Sampling, Step, Timing
+from oasis_harness.engine import Completion, ModelInfo, Prompt, Sampling, Step, Timing
 from oasis_harness.errors import EngineClosed, PromptTooLong
 from oasis_harness.sequences import common_prefix
 
 from . import worker
 from .adapters import fork_cache, rewind_cache
+from .decode import CountingModel, Reply, Trunk, decode, prefill
 from .grammar import CallGate, grammar_tokenizer
 from .loader import Loaded, load_folder
-from .steps import CountingModel, Reply, Trunk, decode, prefill
 
 __all__ = ["MlxEngine"]
 
@@ -50,12 +50,12 @@ class MlxEngine:
         self._model = CountingModel(self._loaded.model)
 
     @property
-    def card(self) -> ModelCard:
+    def card(self) -> ModelInfo:
         """What must be known of the model."""
         return self._loaded.card
 
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
-        """Read what is new of `prompt`, sample a reply, and end with one Outcome.
+        """Read what is new of `prompt`, sample a reply, and end with one Completion.
 
         Raises:
             EngineClosed: The engine was closed.
@@ -125,7 +125,7 @@ class MlxEngine:
                 is_cancelled=is_cancelled,
             )
         self._trunks[prompt.conversation] = trunk
-        yield Outcome(
+        yield Completion(
             ids=tuple(reply.sampled),
             finish=reply.finish,
             n_presented=len(prompt.ids),
@@ -171,7 +171,7 @@ class MlxEngine:
 class _Running:
     """The steps of a call that runs on the worker.
 
-    Not a generator: an interrupt while waiting leaves it usable, so the caller can cancel and still take the Outcome.
+    Not a generator: an interrupt while waiting leaves it usable, so the caller can cancel and still take its end.
     """
 
     def __init__(self, steps: Iterator[Step], cancel: threading.Event) -> None:

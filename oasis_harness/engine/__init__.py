@@ -6,10 +6,10 @@ events: a divergence is a token index here, and whoever knows the conversation a
 
 from .base import (
     CallParser,
+    Completion,
     Engine,
     Finish,
-    ModelCard,
-    Outcome,
+    ModelInfo,
     Piece,
     Progress,
     Prompt,
@@ -18,17 +18,17 @@ from .base import (
     Timing,
     ToolChoice,
 )
-from .reuse import Cause, Policy, Reuse, check, measure
+from .reuse import Cause, Policy, Reuse, check_reuse, measure_reuse
 from .scripted import Faults, ScriptedEngine
 
 __all__ = [
     "CallParser",
     "Cause",
+    "Completion",
     "Engine",
     "Faults",
     "Finish",
-    "ModelCard",
-    "Outcome",
+    "ModelInfo",
     "Piece",
     "Policy",
     "Progress",
@@ -39,6 +39,6 @@ __all__ = [
     "Step",
     "Timing",
     "ToolChoice",
-    "check",
-    "measure",
+    "check_reuse",
+    "measure_reuse",
 ]

@@ -12,10 +12,10 @@ from oasis_harness.tokens import Tokenizer
 
 __all__ = [
     "CallParser",
+    "Completion",
     "Engine",
     "Finish",
-    "ModelCard",
-    "Outcome",
+    "ModelInfo",
     "Piece",
     "Progress",
     "Prompt",
@@ -50,7 +50,7 @@ CallParser: TypeAlias = Callable[[str, Sequence[Mapping[str, Any]]], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCard:
+class ModelInfo:
     """What a harness must know of a loaded model to talk to it."""
 
     name: str
@@ -134,7 +134,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Completion:
     """How a call ended, with the counts the reuse check needs."""
 
     ids: tuple[int, ...]
@@ -153,18 +153,18 @@ class Outcome:
     timing: Timing = field(default_factory=Timing)
 
 
-Step: TypeAlias = Progress | Piece | Outcome
+Step: TypeAlias = Progress | Piece | Completion
 
 
 class Engine(Protocol):
     """A model that keeps what it read. One call at a time."""
 
     @property
-    def card(self) -> ModelCard:
+    def card(self) -> ModelInfo:
         """What must be known of the model."""
 
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
-        """Read what is new of `prompt`, sample a reply, and end with exactly one Outcome.
+        """Read what is new of `prompt`, sample a reply, and end with exactly one Completion.
 
         Closing the iterator early cancels; what was read stays held.
         """

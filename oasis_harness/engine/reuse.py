@@ -12,9 +12,9 @@ from pathlib import Path
 
 from oasis_harness.errors import ReuseDeficit, ReuseExcess, ReuseWarning
 
-from .base import Outcome
+from .base import Completion
 
-__all__ = ["Cause", "Policy", "Reuse", "check", "measure"]
+__all__ = ["Cause", "Policy", "Reuse", "check_reuse", "measure_reuse"]
 
 
 class Policy(StrEnum):
@@ -62,7 +62,7 @@ class Reuse:
         return self.deficit > 0 and self.cause is not Cause.COLD
 
 
-def measure(expected: int, outcome: Outcome, *, is_first_call: bool) -> Reuse:
+def measure_reuse(expected: int, outcome: Completion, *, is_first_call: bool) -> Reuse:
     """Compare what the conversation `expected` with the engine's counts."""
     n_unread = max(0, outcome.n_pending - len(outcome.ids))  # of the prompt: the call was cancelled while it was read
     reused = outcome.n_presented - n_unread - outcome.n_prefilled
@@ -77,7 +77,7 @@ def measure(expected: int, outcome: Outcome, *, is_first_call: bool) -> Reuse:
     )
 
 
-def check(reuse: Reuse, policy: Policy) -> None:
+def check_reuse(reuse: Reuse, policy: Policy) -> None:
     """Complain of a turn that reused less than it should, or more than was ever sent.
 
     Raises:
@@ -94,7 +94,7 @@ def check(reuse: Reuse, policy: Policy) -> None:
         _complain(reuse, policy)
 
 
-def _cause(expected: int, reused: int, outcome: Outcome, is_first_call: bool) -> Cause | None:
+def _cause(expected: int, reused: int, outcome: Completion, is_first_call: bool) -> Cause | None:
     if is_first_call and outcome.n_held == 0:
         return Cause.COLD
     if reused >= expected:

@@ -15,7 +15,7 @@ from oasis_harness.errors import EngineClosed
 from oasis_harness.sequences import common_prefix
 from oasis_harness.tokens import byte_tokenizer
 
-from .base import Finish, ModelCard, Outcome, Piece, Progress, Prompt, Sampling, Step
+from .base import Completion, Finish, ModelInfo, Piece, Progress, Prompt, Sampling, Step
 
 __all__ = ["Faults", "ScriptedEngine"]
 
@@ -46,8 +46,8 @@ class ScriptedEngine:
     `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it.
     """
 
-    def __init__(self, replies: Sequence[str | bytes], *, card: ModelCard | None = None) -> None:
-        self.card = card or scripted_card()
+    def __init__(self, replies: Sequence[str | bytes], *, card: ModelInfo | None = None) -> None:
+        self.card = card or scripted_model_info()
         self.faults = Faults()
         self.prompts: list[Prompt] = []
         self.samplings: list[Sampling] = []
@@ -115,7 +115,7 @@ class ScriptedEngine:
             n_unread_reply = int(finish is not Finish.STOP and bool(sampled))
             n_held = n_read + len(sampled) - n_unread_reply
             self._held[prompt.conversation] = all_ids[:n_held]
-        yield Outcome(
+        yield Completion(
             ids=tuple(sampled),
             finish=finish,
             n_presented=len(prompt.ids),
@@ -149,10 +149,10 @@ _CHUNK = 64
 _NOTHING: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
 
 
-def scripted_card() -> ModelCard:
+def scripted_model_info() -> ModelInfo:
     """Return the card of a model that speaks ChatML in single bytes."""
     tokenizer = byte_tokenizer(["<|im_start|>", "<|im_end|>"])
-    return ModelCard(
+    return ModelInfo(
         name="scripted",
         tokenizer=tokenizer,
         chat_template=CHATML,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oasis_harness import Sampling, ScriptedEngine, Session, ToolChoice, Tools, Turn
 from oasis_harness.conversation import Conversation, Reply, ToolResult, load
-from oasis_harness.engine import Faults, Finish, Outcome, Piece, Prompt, Step
+from oasis_harness.engine import Completion, Faults, Finish, Piece, Prompt, Step
 from oasis_harness.errors import (
     ConversationError,
     ConversationLocked,
@@ -183,7 +183,7 @@ def test_a_cancel_while_the_prompt_is_read_is_no_fault_and_keeps_what_was_read(n
     *_, turn = steps
     assert isinstance(turn, Turn)
     assert (turn.finish, turn.reuse.reused, turn.reuse.prefilled) == (Finish.CANCELLED, 0, 64 * n_chunks)
-    assert session.conversation.n_promised == 64 * n_chunks
+    assert session.conversation.n_expected == 64 * n_chunks
     assert session.send("two").reuse.reused == 64 * n_chunks
 
 
@@ -403,7 +403,7 @@ def test_outcomes_are_not_leaked_to_the_stream() -> None:
     """A stream yields progress and pieces, then one Turn."""
     session = Session(ScriptedEngine(["ab"]))
     steps = list(session.stream("x"))
-    assert not any(isinstance(step, Outcome) for step in steps)
+    assert not any(isinstance(step, Completion) for step in steps)
     assert steps[-1] is session.turns[-1]
 
 

@@ -8,8 +8,8 @@ import pytest
 from oasis_harness import Sampling, ScriptedEngine, Session
 from oasis_harness.agent import Thoughts
 from oasis_harness.conversation import Conversation, ConversationFile, Epoch, Head, ThoughtsDropped
-from oasis_harness.engine import ModelCard
-from oasis_harness.engine.scripted import scripted_card
+from oasis_harness.engine import ModelInfo
+from oasis_harness.engine.scripted import scripted_model_info
 from oasis_harness.errors import PromptTooLong
 from oasis_harness.templates import Template
 from oasis_harness.tokens import byte_tokenizer
@@ -22,10 +22,10 @@ KEEPING = THINKING.replace("loop.index0 > last.user and", "(keep_thoughts or loo
 MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
-def card(template: str) -> ModelCard:
+def card(template: str) -> ModelInfo:
     tokenizer = byte_tokenizer(MARKS)
     stops = frozenset({tokenizer.specials["<|im_end|>"]})
-    return replace(scripted_card(), tokenizer=tokenizer, chat_template=template, stop_ids=stops)
+    return replace(scripted_model_info(), tokenizer=tokenizer, chat_template=template, stop_ids=stops)
 
 
 def session(replies: list[str], template: str = THINKING, **options: object) -> Session:

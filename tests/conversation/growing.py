@@ -44,7 +44,7 @@ def deltas(draw: st.DrawFn, tip: Node) -> Delta:
         st.builds(Compaction, st.just(EPOCH), st.just(tip.digest), texts),
     ]
     if isinstance(last.event, Reply):
-        kept = st.integers(0, min(len(new), tip.n_promised))
+        kept = st.integers(0, min(len(new), tip.n_expected))
         kinds.append(st.builds(ThoughtsDropped, st.just(EPOCH), st.just(tip.digest), kept, st.integers(0, 9)))
         kinds.append(st.builds(ToolResults, st.lists(results, max_size=3).map(tuple)))
     elif last.sent and not isinstance(last.event, ThoughtsDropped):

@@ -154,12 +154,12 @@ def test_equal_content_gives_equal_digests_in_any_process(tmp_path: Path) -> Non
 def test_there_is_no_public_name_that_edits_reorders_or_drops() -> None:
     """The whole surface of a conversation: two ways to open it, two to grow it, the rest look."""
     public = {name for name in dir(Conversation) if not name.startswith("_")}
-    grow, look = {"at", "append", "fork"}, {"tip", "ids", "head", "epoch", "n_promised", "nodes", "verify"}
+    grow, look = {"at", "append", "fork"}, {"tip", "ids", "head", "epoch", "n_expected", "nodes", "verify"}
     assert public == grow | look
     assert not hasattr(Conversation, "__setitem__") and not hasattr(Conversation, "__delitem__")
 
 
-@pytest.mark.parametrize("name", ["tip", "ids", "head", "epoch", "n_promised"])
+@pytest.mark.parametrize("name", ["tip", "ids", "head", "epoch", "n_expected"])
 def test_what_a_conversation_shows_cannot_be_assigned(name: str) -> None:
     """Properties without a setter."""
     with pytest.raises(AttributeError):
@@ -279,29 +279,29 @@ def test_promised_is_all_up_to_the_last_reply_less_what_was_pending(conversation
         event = epoch[replies[-1]].event
         assert isinstance(event, Reply)
         expected = sum(len(node.ids) for node in epoch[: replies[-1] + 1]) - event.n_pending
-    assert conversation.n_promised == expected
+    assert conversation.n_expected == expected
 
 
 def test_nothing_is_promised_before_a_reply_nor_right_after_a_compaction() -> None:
     """An engine that was never asked holds nothing; a new epoch's tokens were read by nobody."""
-    assert Conversation(HEAD).n_promised == 0
+    assert Conversation(HEAD).n_expected == 0
     conversation = grown(USER)
-    assert conversation.n_promised == 0
+    assert conversation.n_expected == 0
     conversation = grown(USER, REPLY)
     conversation.append(compaction(conversation), b"summary", (5, 6))
-    assert conversation.n_promised == 0
+    assert conversation.n_expected == 0
     conversation.append(REPLY, b"x", (7,))
-    assert conversation.n_promised == 3
+    assert conversation.n_expected == 3
 
 
 @pytest.mark.parametrize(("n_pending", "promised"), [(0, 5), (1, 4), (5, 0)])
 def test_a_cancelled_reply_promises_only_what_was_read(n_pending: int, promised: int) -> None:
     """Two tokens asked and three sampled; pending may reach back into the question. Notes change nothing."""
     conversation = talk(Conversation(HEAD), 1, n_pending)
-    assert conversation.n_promised == promised
+    assert conversation.n_expected == promised
     conversation.append(NOTE)
     conversation.append(ADDED)
-    assert conversation.n_promised == promised
+    assert conversation.n_expected == promised
 
 
 def test_thoughts_are_dropped_between_an_answer_and_the_next_turn_only() -> None:
@@ -321,11 +321,11 @@ def test_dropped_thoughts_open_an_epoch_that_promises_what_comes_before_them() -
     conversation = talk(Conversation(HEAD), 1)
     conversation.append(ThoughtsDropped(EPOCH, conversation.tip.digest, 2, 1), b"abde", (1, 0, 3, 0))
     assert conversation.ids.tolist() == [1, 0, 3, 0] and conversation.tip.epoch == 1
-    assert conversation.n_promised == 2
+    assert conversation.n_expected == 2
     with pytest.raises(OutOfOrder, match="nothing was asked"):
         conversation.append(REPLY, b"x", (7,))
     conversation.append(USER, b"x", (7,))
-    assert conversation.n_promised == 2
+    assert conversation.n_expected == 2
 
 
 # Compaction
@@ -385,7 +385,7 @@ def calls_of_a_turn(conversation: Conversation) -> int:
     try:
         conversation.append(USER, b"x", (1,))
         conversation.append(REPLY, b"x", (2,))
-        _ = conversation.fork(), conversation.ids, conversation.n_promised
+        _ = conversation.fork(), conversation.ids, conversation.n_expected
     finally:
         sys.setprofile(None)
     return count

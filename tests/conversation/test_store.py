@@ -46,7 +46,7 @@ def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, conve
     save(conversation, path)
     loaded, written = load(path), path.read_bytes()
     assert histories(loaded) == histories(conversation)
-    assert loaded.ids.tolist() == naive_ids(conversation) and loaded.n_promised == conversation.n_promised
+    assert loaded.ids.tolist() == naive_ids(conversation) and loaded.n_expected == conversation.n_expected
     save(loaded, path)
     assert path.read_bytes() == written
 

@@ -20,8 +20,8 @@ from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
 
 from oasis_harness import Sampling, Session  # noqa: E402
 from oasis_harness.embedded import worker  # noqa: E402
+from oasis_harness.embedded.decode import CountingModel, Trunk  # noqa: E402
 from oasis_harness.embedded.runtime import MlxEngine  # noqa: E402
-from oasis_harness.embedded.steps import CountingModel, Trunk  # noqa: E402
 
 N_TURNS = 12
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from oasis_harness import Sampling, ToolChoice, Tools
+from oasis_harness.embedded.decode import Sampler
 from oasis_harness.embedded.grammar import CallGate, grammar_tokenizer
-from oasis_harness.embedded.steps import Sampler
 from oasis_harness.errors import ToolChoiceUnsupported
 from oasis_harness.tokens import Tokenizer, byte_tokenizer
 

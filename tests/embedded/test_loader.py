@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from oasis_harness.embedded import worker
-from oasis_harness.embedded.card import call_syntax
 from oasis_harness.embedded.loader import load_folder
+from oasis_harness.embedded.model_info import call_syntax
 from oasis_harness.embedded.runtime import MlxEngine
-from oasis_harness.engine import ModelCard
+from oasis_harness.engine import ModelInfo
 from oasis_harness.errors import BadModel, BadTokenizer, OasisError
 from oasis_harness.tokens import byte_tokenizer
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return write_tiny_model(tmp_path / "llama", "llama")
 
 
-def card(folder: Path) -> ModelCard:
+def card(folder: Path) -> ModelInfo:
     return worker.run(lambda: load_folder(folder, "tiny")).card
 
 

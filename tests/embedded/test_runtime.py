@@ -11,17 +11,17 @@ import pytest
 
 from oasis_harness import Sampling, Session
 from oasis_harness.embedded import worker
+from oasis_harness.embedded.decode import CountingModel, Trunk
 from oasis_harness.embedded.runtime import MlxEngine
-from oasis_harness.embedded.steps import CountingModel, Trunk
-from oasis_harness.engine import Finish, Outcome, Piece, Prompt, Reuse
+from oasis_harness.engine import Completion, Finish, Piece, Prompt, Reuse
 from oasis_harness.errors import EngineClosed, PromptTooLong, ReuseDeficit
 
 from .oracle import RecordingModel, cold_run
 
 
-def ask(engine: MlxEngine, key: str, ids: Sequence[int], max_tokens: int = 4) -> Outcome:
+def ask(engine: MlxEngine, key: str, ids: Sequence[int], max_tokens: int = 4) -> Completion:
     *_, last = engine.generate(Prompt(key, np.array(ids, dtype=np.uint32)), Sampling(max_tokens=max_tokens))
-    assert isinstance(last, Outcome)
+    assert isinstance(last, Completion)
     return last
 
 
@@ -194,7 +194,7 @@ def test_a_prompt_over_the_window_is_refused_with_numbers(llama: MlxEngine) -> N
 
 def test_calls_from_several_threads_are_answered_one_after_another(llama: MlxEngine) -> None:
     """All mlx work happens on one thread; callers may be on any."""
-    outcomes: list[Outcome] = []
+    outcomes: list[Completion] = []
     threads = [
         threading.Thread(target=lambda n=n: outcomes.append(ask(llama, f"thread {n}", text(20)))) for n in range(3)
     ]
@@ -222,7 +222,7 @@ def test_sampling_is_reproducible_and_its_seed_matters(llama: MlxEngine) -> None
         prompt = Prompt(f"seed {seed}", np.array(text(20), dtype=np.uint32))
         llama.forget(prompt.conversation)
         *_, last = llama.generate(prompt, Sampling(max_tokens=8, temperature=1.5, seed=seed))
-        assert isinstance(last, Outcome)
+        assert isinstance(last, Completion)
         return last.ids
 
     assert reply(1) == reply(1)
@@ -238,7 +238,7 @@ def test_a_cancel_is_for_one_conversation(llama: MlxEngine) -> None:
     finished.close()  # type: ignore[attr-defined]  # the engine's iterator can be closed
     llama.cancel("over")
     *_, outcome = running
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, Completion)
     assert (outcome.finish, len(outcome.ids)) == (Finish.LENGTH, 60)
 
 

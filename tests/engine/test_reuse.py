@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness import ScriptedEngine, Session
-from oasis_harness.engine import Cause, Finish, Outcome, Policy, Reuse, check, measure
+from oasis_harness.engine import Cause, Completion, Finish, Policy, Reuse, check_reuse, measure_reuse
 from oasis_harness.errors import ReuseDeficit, ReuseExcess, ReuseWarning
 
 
-def outcome(presented: int, prefilled: int, held: int, matched: int) -> Outcome:
-    return Outcome((), Finish.STOP, presented, prefilled, held, matched, 0)
+def outcome(presented: int, prefilled: int, held: int, matched: int) -> Completion:
+    return Completion((), Finish.STOP, presented, prefilled, held, matched, 0)
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 100), st.booleans())
 def test_reused_prefilled_and_deficit_add_up(expected: int, reused: int, new: int, first: bool) -> None:
     """Every presented token is reused or prefilled; the deficit is what was expected and not reused."""
-    reuse = measure(expected, outcome(reused + new, new, reused, reused), is_first_call=first)
+    reuse = measure_reuse(expected, outcome(reused + new, new, reused, reused), is_first_call=first)
     assert reuse.presented == reused + new
     assert reuse.deficit == max(0, expected - reused)
     assert (reuse.cause is None) is (reuse.deficit == 0 and not (first and reused == 0))
@@ -27,32 +27,32 @@ def test_reused_prefilled_and_deficit_add_up(expected: int, reused: int, new: in
 
 def test_the_first_call_is_cold_and_no_fault() -> None:
     """A resumed conversation expects its past and finds nothing: cold, not an error."""
-    reuse = measure(500, outcome(520, 520, 0, 0), is_first_call=True)
+    reuse = measure_reuse(500, outcome(520, 520, 0, 0), is_first_call=True)
     assert (reuse.cause, reuse.deficit, reuse.is_fault) == (Cause.COLD, 500, False)
-    check(reuse, Policy.RAISE)
+    check_reuse(reuse, Policy.RAISE)
 
 
 def test_nothing_held_after_the_first_call_is_forgotten() -> None:
     """An engine cannot call itself cold twice."""
-    reuse = measure(500, outcome(520, 520, 0, 0), is_first_call=False)
+    reuse = measure_reuse(500, outcome(520, 520, 0, 0), is_first_call=False)
     assert (reuse.cause, reuse.is_fault) == (Cause.FORGOTTEN, True)
 
 
 def test_reusing_more_than_was_sent_is_an_error_under_every_policy() -> None:
     """It can only be somebody else's tokens."""
-    excess = measure(10, outcome(30, 5, 25, 25), is_first_call=False)
+    excess = measure_reuse(10, outcome(30, 5, 25, 25), is_first_call=False)
     for policy in Policy:
         with pytest.raises(ReuseExcess, match="reused 25 tokens where the conversation had sent 10"):
-            check(excess, policy)
+            check_reuse(excess, policy)
 
 
 def test_a_deficit_raises_or_warns_and_says_how_much() -> None:
     """The message has the numbers, the cause and the token."""
     reuse = Reuse(expected=1200, reused=7, prefilled=1300, deficit=1193, cause=Cause.DIVERGED, diverged_at=7)
     with pytest.raises(ReuseDeficit, match=r"7 of 1,200 tokens \(diverged at token 7\): 1,193 were read again"):
-        check(reuse, Policy.RAISE)
+        check_reuse(reuse, Policy.RAISE)
     with pytest.warns(ReuseWarning, match="1,193"):
-        check(reuse, Policy.WARN)
+        check_reuse(reuse, Policy.WARN)
 
 
 def forget(engine: ScriptedEngine) -> None:
@@ -87,7 +87,7 @@ def test_every_fault_of_a_cache_is_named(
     engine = ScriptedEngine(["one", "two", "three"])
     session = Session(engine, system="s")
     session.send("hello")
-    promised = session.conversation.n_promised
+    promised = session.conversation.n_expected
     spoil(engine)
     with pytest.warns(ReuseWarning):
         reuse = session.send("again").reuse
@@ -115,5 +115,5 @@ def test_no_fault_no_deficit() -> None:
 
 def test_a_cache_that_cannot_rewind_names_it() -> None:
     """It holds everything the conversation sent, and something more that does not match: no checkpoint."""
-    reuse = measure(50, outcome(60, 60, 55, 50), is_first_call=False)
+    reuse = measure_reuse(50, outcome(60, 60, 55, 50), is_first_call=False)
     assert reuse.cause is Cause.NO_CHECKPOINT

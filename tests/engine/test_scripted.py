@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from oasis_harness import Sampling, ScriptedEngine, ToolChoice
-from oasis_harness.engine import Engine, Finish, Outcome, Piece, Prompt
+from oasis_harness.engine import Completion, Engine, Finish, Piece, Prompt
 from oasis_harness.errors import EngineClosed
 
 
-def ask(engine: Engine, ids: list[int], key: str = "k", **options: int) -> Outcome:
+def ask(engine: Engine, ids: list[int], key: str = "k", **options: int) -> Completion:
     *_, last = engine.generate(Prompt(key, np.array(ids, dtype=np.uint32)), Sampling(**options))  # type: ignore[arg-type]
-    assert isinstance(last, Outcome)
+    assert isinstance(last, Completion)
     return last
 
 
@@ -37,7 +37,7 @@ def test_a_cancel_ends_the_call() -> None:
         if isinstance(step, Piece):
             engine.cancel()
         last = step
-    assert isinstance(last, Outcome)
+    assert isinstance(last, Completion)
     assert (last.finish, last.ids) == (Finish.CANCELLED, (97,))
 
 

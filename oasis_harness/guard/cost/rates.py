@@ -15,7 +15,7 @@ from uuid import uuid4
 from oasis_harness.errors import CannotMeasure
 
 if TYPE_CHECKING:
-    from oasis_harness.engine import Engine, Outcome
+    from oasis_harness.engine import Completion, Engine
 
 __all__ = [
     "Cost",
@@ -122,10 +122,10 @@ def machine() -> str:
     return f"{platform.system()} {platform.machine()}, {usable} core{'s' if usable != 1 else ''}"
 
 
-def _read_once(engine: "Engine", ids: Sequence[int]) -> "Outcome":
+def _read_once(engine: "Engine", ids: Sequence[int]) -> "Completion":
     import numpy as np
 
-    from oasis_harness.engine import Outcome, Prompt, Sampling
+    from oasis_harness.engine import Completion, Prompt, Sampling
 
     key = f"prefill {uuid4().hex}"
     prompt = np.array(ids, dtype=np.uint32)
@@ -134,7 +134,7 @@ def _read_once(engine: "Engine", ids: Sequence[int]) -> "Outcome":
         *_, last = engine.generate(Prompt(key, prompt), Sampling(max_tokens=1))
     finally:
         engine.forget(key)
-    assert isinstance(last, Outcome), "a call ends with its outcome"
+    assert isinstance(last, Completion), "a call ends with its outcome"
     if last.timing.first_token_s <= 0 or last.n_prefilled < 1:
         took = f"{last.n_prefilled} tokens read in {last.timing.first_token_s} s to the first token"
         raise CannotMeasure(

@@ -48,7 +48,7 @@ class Relation(StrEnum):
     """How a request relates to the one before it in its conversation."""
 
     NEW = "new conversation"
-    """It begins one: nothing was promised to it."""
+    """It begins one: nothing is expected of it."""
     UNDECLARED = "undeclared conversation"
     """It begins one more than were declared."""
     IDENTICAL = "identical"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from oasis_harness.canonical import canonical_json
-from oasis_harness.engine import ModelCard, ScriptedEngine
+from oasis_harness.engine import ModelInfo, ScriptedEngine
 from oasis_harness.errors import BadDialect
 from oasis_harness.render import Dialect
 from oasis_harness.replies import CallSyntax
@@ -127,8 +127,8 @@ class Dialects:
         syntax = CallSyntax(*card.call_syntax) if card.call_syntax else None
         return _Source(card.chat_template, card.template_variables, card.tokenizer, card.stops, syntax)
 
-    def _card(self, name: str) -> ModelCard:
-        from oasis_harness.embedded import find_model, read_card
+    def _card(self, name: str) -> ModelInfo:
+        from oasis_harness.embedded import find_model, read_model_info
 
         folder = find_model(name)
         if folder is None:
@@ -138,7 +138,7 @@ class Dialects:
                 remedy=f"Put the model's chat template into {self._folder.name}/{name}.jinja of the fixtures.",
                 dialect=name,
             )
-        return read_card(folder, name)
+        return read_model_info(folder, name)
 
 
 def _of_file(path: Path) -> _Source:

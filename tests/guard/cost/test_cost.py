@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.conversation import Head
-from oasis_harness.engine import Engine, Outcome, Prompt, Sampling, ScriptedEngine, Step, Timing
+from oasis_harness.engine import Completion, Engine, Prompt, Sampling, ScriptedEngine, Step, Timing
 from oasis_harness.errors import CannotMeasure
 from oasis_harness.guard import Cost, NotMeasured, PrefillRate, measure_prefill, snapshot_of
 from oasis_harness.guard.cost.rates import machine
@@ -36,7 +36,7 @@ class TimedEngine(ScriptedEngine):
 
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
         for step in super().generate(prompt, sampling):
-            yield replace(step, timing=Timing(self._seconds.pop(0), 9.0)) if isinstance(step, Outcome) else step
+            yield replace(step, timing=Timing(self._seconds.pop(0), 9.0)) if isinstance(step, Completion) else step
 
     def forget(self, conversation: str) -> None:
         super().forget(conversation)
@@ -97,7 +97,7 @@ def test_an_engine_that_reads_nothing_gives_no_rate() -> None:
     class Holding(TimedEngine):
         def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
             for step in super().generate(prompt, sampling):
-                yield replace(step, n_prefilled=0) if isinstance(step, Outcome) else step
+                yield replace(step, n_prefilled=0) if isinstance(step, Completion) else step
 
     with pytest.raises(CannotMeasure, match=r"0 tokens read in 1\.0 s"):
         measure_prefill(Holding([1.0]))

@@ -10,16 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oasis_harness.engine import CallParser, ModelCard
+from oasis_harness.engine import CallParser, ModelInfo
 from oasis_harness.errors import BadModel
 from oasis_harness.tokens import Tokenizer, load_tokenizer
 
 from .blas import load_blas
 
-__all__ = ["call_syntax", "read_card", "settings_template", "settings_variables", "text_config"]
+__all__ = ["call_syntax", "read_model_info", "settings_template", "settings_variables", "text_config"]
 
 
-def read_card(folder: Path, name: str) -> ModelCard:
+def read_model_info(folder: Path, name: str) -> ModelInfo:
     """Return the card of the model in `folder`, in mlx-lm's layout; errors call it `name`.
 
     Raises:
@@ -31,7 +31,7 @@ def read_card(folder: Path, name: str) -> ModelCard:
     template = _chat_template(folder, settings, name)
     config = _read_json(folder / "config.json", name)
     generation = _read_json(folder / "generation_config.json", name)
-    return ModelCard(
+    return ModelInfo(
         name=name,
         tokenizer=tokenizer,
         chat_template=template,
