@@ -5,11 +5,14 @@
     guard         proof in CI: snapshots of prompts, the ledger, measured cost, the pytest plugin
     embedded      the MLX engine
     engine        the Engine protocol, the reuse check, ScriptedEngine
-    render        facts to bytes: the first prompt, and deltas
+    render        facts to bytes: the first prompt, deltas, and whose each byte is
+    certify       what a chat template does, found by trying it
+    templates     a chat template as a pure, bounded function
+    replies       sampled bytes to facts: text, reasoning, calls
     tokens        bytes to ids
     registry      tools and skills
     conversation  what happened: the append-only log and its file
-    canonical, errors
+    canonical, errors, sequences, doors
 
 A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
 mlx, transformers, jinja2, numpy or pydantic.
