@@ -257,10 +257,7 @@ class Session:
         return self._claimed(self._sampling(tool_choice))
 
     def note(self, text: str) -> None:
-        """Append a word of the harness (a mode change, the date); the next turn carries it to the model.
-
-        May be called from another thread while a reply is read.
-        """
+        """Append a word of the harness (a mode change, the date); the next turn carries it. Any thread may."""
         with self._writing:
             self._recorder.note(text)
 
@@ -286,8 +283,9 @@ class Session:
     def close(self) -> None:
         """Cancel what runs, let the engine forget the conversation, close its file. Idempotent."""
         self._asking.close()
-        if self._file is not None:
-            self._file.close()
+        with self._writing:
+            if self._file is not None:
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self

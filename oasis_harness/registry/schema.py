@@ -1,8 +1,9 @@
 """From a Python function to the JSON schema of its arguments, and the validator of a call.
 
 The schema is part of the prompt, so nothing in it may depend on the release of pydantic or on how a docstring is
-wrapped: keywords stand in an order of our own, titles go, and line breaks inside a paragraph are folded. Parameters
-keep their declaration order. The form is that of `transformers.utils.get_json_schema`, which chat templates expect.
+wrapped: keywords stand in an order of our own, titles go, what releases write differently is written in one way
+(`_tidy`), and line breaks inside a paragraph are folded. Parameters keep their declaration order. The form is that of
+`transformers.utils.get_json_schema`, which chat templates expect.
 """
 
 import inspect
@@ -36,6 +37,9 @@ _DATA = frozenset({"default", "enum", "const", "examples", "required"})
 
 _FOLD = re.compile(r"(?<=\S)[ \t]*\n(?=[^\s*-])")
 """A line break inside a paragraph; one before a blank line, an indent or a list item stays."""
+
+_DECIMAL = "^(?!^[-+.]*$)"
+"""How the pattern begins that some releases give the text of a `Decimal`; the validator knows it."""
 
 _LONGEST_VALUE = 80
 """Characters of a refused value that the message repeats."""
@@ -168,7 +172,6 @@ def _model(
         model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)  # type: ignore[call-overload]
         schema = _tidy(model.model_json_schema(schema_generator=_LoudSchema))
         assert isinstance(schema, dict)
-        schema.pop("additionalProperties", None)  # said by the validator; in the prompt it only costs tokens
         canonical_json(schema)
     except (PydanticUserError, TypeError, ValueError, NameError) as error:
         first_line = str(error).partition("\n")[0]
@@ -185,7 +188,13 @@ class _LoudSchema(GenerateJsonSchema):
 
 
 def _tidy(schema: object) -> object:
-    """Drop titles and null defaults, flatten `X | None = None` to X, and order the keywords."""
+    """Drop titles and null defaults, flatten `X | None = None` to X, write what releases differ in one way, and order.
+
+        {"enum": ["a"], "const": "a", "type": "string"}      {"type": "string", "const": "a"}
+        {"type": "object", "additionalProperties": true}     {"type": "object"}
+
+    Whether an object may have more members is said by the validator; in the prompt it only costs tokens.
+    """
     if isinstance(schema, list):
         return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):
@@ -197,6 +206,14 @@ def _tidy(schema: object) -> object:
             case [{**only}, {"type": "null"}]:
                 del kept["anyOf"]
                 kept = {**{keyword: value for keyword, value in only.items() if keyword != "title"}, **kept}
+    if isinstance(kept.get("additionalProperties"), bool):
+        del kept["additionalProperties"]
+    if str(kept.get("pattern", "")).startswith(_DECIMAL):
+        del kept["pattern"]
+    match kept.get("enum"):
+        case [only_value]:
+            del kept["enum"]
+            kept["const"] = only_value
     return {keyword: _tidy_value(keyword, kept[keyword]) for keyword in sorted(kept, key=_keyword_order)}
 
 
