@@ -136,7 +136,9 @@ def _value(text: str) -> object:
 
 def _unusable(where: str, verdict: str, error: OasisError, code: int, *, as_json: bool) -> int:
     if as_json:
-        reason = error.reason if isinstance(error, TemplateFailed | TemplateRunaway) else str(error)
+        reason = str(error)
+        if isinstance(error, TemplateFailed | TemplateRunaway | UnsupportedTemplate):
+            reason = error.reason or reason
         print(json.dumps({"template": _named(where), "verdict": verdict, "reason": reason}, ensure_ascii=False))
     else:
         print(f"{where}: {verdict}\n{textwrap.fill(str(error), 110)}")
