@@ -231,7 +231,7 @@ class Session:
         """As `send`, step by step; ends with the Turn. Closing it cancels, and records what was sampled."""
         with self._writing:
             self._idle_recorder().user(text)
-        return self.reply(tool_choice=tool_choice)
+            return self.reply(tool_choice=tool_choice)
 
     def stream_results(
         self, results: Mapping[str, str | ToolResult], *, tool_choice: ToolChoice | str | None = None
@@ -239,7 +239,7 @@ class Session:
         """As `results`, step by step; ends with the Turn."""
         with self._writing:
             self._idle_recorder().results(results)
-        return self.reply(tool_choice=tool_choice)
+            return self.reply(tool_choice=tool_choice)
 
     def record_results(self, results: Mapping[str, str | ToolResult]) -> None:
         """Append results without asking for an answer; `reply` asks later."""
@@ -254,7 +254,7 @@ class Session:
         """
         if not self.is_waiting:
             raise OutOfOrder("nothing waits for an answer.", remedy="Ask something with send().")
-        return self._claimed(self._sampling(tool_choice))
+        return self._claimed(last_sent(self.conversation.tip), self._sampling(tool_choice))
 
     def note(self, text: str) -> None:
         """Append a word of the harness (a mode change, the date); the next turn carries it. Any thread may."""
@@ -304,10 +304,12 @@ class Session:
         finally:
             self._is_running = False
 
-    def _claimed(self, sampling: Sampling) -> Iterator[Step | Turn]:
-        with self._turn() as recorder:
-            if not recorder.is_waiting:
-                raise OutOfOrder("it was answered by another stream.", remedy="Ask something with send().")
+    def _claimed(self, question: Node, sampling: Sampling) -> Iterator[Step | Turn]:
+        with self._turn():
+            if last_sent(self.conversation.tip) is not question:
+                raise OutOfOrder(
+                    "it was answered by another stream, or overtaken.", remedy="Ask something with send()."
+                )
             turn = yield from self._asking.answer(sampling, self.policy)
         if turn is not None:
             yield turn

@@ -204,6 +204,16 @@ def test_one_reply_is_read_at_a_time() -> None:
     assert kinds == ["head", "user", "reply", "user", "reply", "user", "reply"]
 
 
+def test_a_stream_that_another_stream_overtook_does_not_take_its_answer() -> None:
+    """Neither was read when the second was asked: the answer goes to the question it is of."""
+    session = Session(ScriptedEngine(["to the second"]))
+    first = session.stream("a")
+    second = session.stream("b")
+    with pytest.raises(OutOfOrder, match="overtaken"):
+        list(first)
+    assert [step.text for step in second if isinstance(step, Turn)] == ["to the second"]
+
+
 def test_a_reply_that_could_not_be_recorded_is_forgotten(tmp_path: Path) -> None:
     """The file is gone under a running call: an error, and the next answer is cold instead of a false fault."""
     engine = ScriptedEngine(["lost", "found"])
