@@ -174,7 +174,7 @@ class Recorder:
         if n_tokens >= self._card.n_context:
             raise PromptTooLong(
                 f"this turn makes the prompt {n_tokens:,} tokens long, the window has {self._card.n_context:,}.",
-                remedy="Start a new conversation, or use a model with a larger window.",
+                remedy="Start a new Session, or go on with Session.load(path, engine) on a model of a larger window.",
                 n_tokens=n_tokens,
                 n_context=self._card.n_context,
             )

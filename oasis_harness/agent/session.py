@@ -339,7 +339,7 @@ class Session:
         if n_tokens >= n_context:
             raise PromptTooLong(
                 f"the prompt that waits for an answer has {n_tokens:,} tokens, the window has {n_context:,}.",
-                remedy="Load the conversation with an engine that has a larger window.",
+                remedy="Continue with Session.load(path, engine) on a model with a larger window.",
                 n_tokens=n_tokens,
                 n_context=n_context,
             )

@@ -67,7 +67,7 @@ class MlxEngine:
         if len(prompt.ids) >= self.card.n_context:
             raise PromptTooLong(
                 f"the prompt has {len(prompt.ids):,} tokens, the context window {self.card.n_context:,}.",
-                remedy="Start a new conversation, or use a model with a larger window.",
+                remedy="Start a new Session, or go on with Session.load(path, engine) on a model of a larger window.",
                 n_tokens=len(prompt.ids),
                 n_context=self.card.n_context,
             )
