@@ -18,8 +18,9 @@ A room imports only rooms below it. Everything here is loaded when it is first u
 mlx, transformers, jinja2, numpy or pydantic.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
     from oasis_harness.agent import Agent, Session, Turn, Usage, required_then_none
@@ -83,14 +84,4 @@ __all__ = [
     "workspace_tools",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _ROOMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+_, __getattr__, __dir__ = lazy_door(__name__, {name: f".{room}" for name, room in _ROOMS.items()})

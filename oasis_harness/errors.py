@@ -140,32 +140,22 @@ class BadSkill(RegistryError):
 class RenderError(OasisError):
     """Base of what rendering refuses."""
 
+    def __init__(self, message: str, *, reason: str = "", remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy, reason=reason)
+        self.reason = reason
+        """What the template said itself, which bound it met, or what it does that no delta can follow."""
+
 
 class TemplateFailed(RenderError):
     """The chat template raised, or does not compile."""
-
-    def __init__(self, message: str, *, reason: str, remedy: str = "") -> None:
-        super().__init__(message, remedy=remedy, reason=reason)
-        self.reason = reason
-        """What the template, or its compiler, said itself."""
 
 
 class TemplateRunaway(RenderError):
     """The chat template takes more steps, or writes more, than its conversation explains."""
 
-    def __init__(self, message: str, *, reason: str, remedy: str = "") -> None:
-        super().__init__(message, remedy=remedy, reason=reason)
-        self.reason = reason
-        """Which bound it met."""
-
 
 class UnsupportedTemplate(RenderError):
     """The template cannot be driven append-only."""
-
-    def __init__(self, message: str, *, reason: str = "", remedy: str = "") -> None:
-        super().__init__(message, remedy=remedy, reason=reason)
-        self.reason = reason
-        """What it does that no delta can follow."""
 
 
 class TokenError(OasisError):

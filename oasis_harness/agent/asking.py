@@ -1,8 +1,7 @@
 """One call of the engine: what it is asked, its reply recorded, its reuse checked.
 
-expected   what was sent and sampled before, less what is pending: known before the call
-reused     what the engine says, of what it was presented
-a deficit  is warned of or raised after the reply was recorded, so that nothing sampled is lost
+What is expected, all that was sent and sampled before less what is pending, is known before the call; what was reused
+is the engine's count. A deficit is warned of or raised after the reply was recorded, so that nothing sampled is lost.
 """
 
 import uuid
@@ -36,13 +35,9 @@ class Asking:
         self._engine = engine
         self._recorder = recorder
         self._writing = writing
-        self._key = uuid.uuid4().hex  # names the engine's cache; never sent
+        self.key = uuid.uuid4().hex
+        """What the engine calls this conversation; never sent."""
         self._was_asked = False
-
-    @property
-    def key(self) -> str:
-        """What the engine calls this conversation."""
-        return self._key
 
     def answer(self, sampling: Sampling, policy: Policy) -> Generator[Step, None, Turn | None]:
         """Ask, step by step, record the reply, and return the turn; None where the session was closed meanwhile."""
@@ -50,7 +45,7 @@ class Asking:
         expected = conversation.n_expected
         # Until its reply is recorded, nothing is expected of this call; the one after it counts as a first one.
         is_first_call, self._was_asked = not self._was_asked, False
-        steps = self._engine.generate(Prompt(self._key, conversation.ids), sampling)
+        steps = self._engine.generate(Prompt(self.key, conversation.ids), sampling)
         outcome: Completion | None = None
         turn: Turn | None = None
         try:
@@ -74,22 +69,22 @@ class Asking:
         """Let `branch` reuse what the engine holds of this conversation, where it is of the same epoch."""
         mine, theirs = self._recorder.conversation, branch._recorder.conversation
         if self._was_asked and theirs.tip.epoch == mine.tip.epoch:  # the engine holds no other
-            branch._was_asked = self._engine.fork(self._key, branch._key, theirs.n_expected)
+            branch._was_asked = self._engine.fork(self.key, branch.key, theirs.n_expected)
 
     def close(self) -> None:
         """Cancel what runs, and let the engine forget the conversation."""
         with self._writing:  # a reply that is being recorded is recorded whole
             self.is_closed = True
-        self._engine.cancel(self._key)
-        self._engine.forget(self._key)
+        self._engine.cancel(self.key)
+        self._engine.forget(self.key)
 
     def _cancelled(self, steps: Iterator[Step]) -> Completion | None:
         """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
         try:
-            self._engine.cancel(self._key)
+            self._engine.cancel(self.key)
             return next((step for step in steps if isinstance(step, Completion)), None)
         except BaseException:
-            self._engine.forget(self._key)
+            self._engine.forget(self.key)
             raise
 
     def _record(
@@ -99,7 +94,7 @@ class Asking:
         try:
             parsed = self._recorder.reply(outcome, tool_choice)
         except BaseException:
-            self._engine.forget(self._key)
+            self._engine.forget(self.key)
             raise
         self._was_asked = True
         reuse = measure_reuse(expected, outcome, is_first_call=is_first_call)

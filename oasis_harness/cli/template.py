@@ -16,6 +16,7 @@ from oasis_harness.errors import (
     ModelNotFound,
     NotEncodable,
     OasisError,
+    RenderError,
     TemplateFailed,
     TemplateRunaway,
     UnsupportedTemplate,
@@ -137,7 +138,7 @@ def _value(text: str) -> object:
 def _unusable(where: str, verdict: str, error: OasisError, code: int, *, as_json: bool) -> int:
     if as_json:
         reason = str(error)
-        if isinstance(error, TemplateFailed | TemplateRunaway | UnsupportedTemplate):
+        if isinstance(error, RenderError):
             reason = error.reason or reason
         print(json.dumps({"template": _named(where), "verdict": verdict, "reason": reason}, ensure_ascii=False))
     else:

@@ -4,10 +4,10 @@ Loads a model, keeps a live cache for every conversation, and counts what it rea
 never renders. mlx stands behind a lazy door: importing this room loads none of it.
 """
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oasis_harness.doors import lazy_door
 from oasis_harness.errors import MissingExtra
 
 from .blas import Blas, load_blas, matmul_gflops
@@ -67,9 +67,4 @@ def _last_name(model: Path) -> str:
     return model.expanduser().resolve().name if model.name in ("", "..", "~") else model.name
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODEL_INFO:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(".model_info", __name__), name)
-    globals()[name] = value
-    return value
+_, __getattr__, __dir__ = lazy_door(__name__, dict.fromkeys(_MODEL_INFO, ".model_info"))
