@@ -79,7 +79,7 @@ class Asking:
         self._engine.forget(self.key)
 
     def _cancelled(self, steps: Iterator[Step]) -> Completion | None:
-        """Cancel the running call and take its outcome; without one, the engine forgets what nobody recorded."""
+        """Cancel the running call and take its completion; without one, the engine forgets what nobody recorded."""
         try:
             self._engine.cancel(self.key)
             return next((step for step in steps if isinstance(step, Completion)), None)

@@ -20,7 +20,7 @@ __all__ = ["call_syntax", "read_model_info", "settings_template", "settings_vari
 
 
 def read_model_info(folder: Path, name: str) -> ModelInfo:
-    """Return the card of the model in `folder`, in mlx-lm's layout; errors call it `name`.
+    """Return the model info of the model in `folder`, in mlx-lm's layout; errors call it `name`.
 
     Raises:
         BadModel: Chat template or stop token are missing, or a file is broken.

@@ -150,7 +150,7 @@ _NOTHING: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
 
 
 def scripted_model_info() -> ModelInfo:
-    """Return the card of a model that speaks ChatML in single bytes."""
+    """Return the model info of a model that speaks ChatML in single bytes."""
     tokenizer = byte_tokenizer(["<|im_start|>", "<|im_end|>"])
     return ModelInfo(
         name="scripted",

@@ -134,7 +134,7 @@ def _read_once(engine: "Engine", ids: Sequence[int]) -> "Completion":
         *_, last = engine.generate(Prompt(key, prompt), Sampling(max_tokens=1))
     finally:
         engine.forget(key)
-    assert isinstance(last, Completion), "a call ends with its outcome"
+    assert isinstance(last, Completion), "a call ends with its completion"
     if last.timing.first_token_s <= 0 or last.n_prefilled < 1:
         took = f"{last.n_prefilled} tokens read in {last.timing.first_token_s} s to the first token"
         raise CannotMeasure(
