@@ -16,10 +16,11 @@ import oasis_harness
 PACKAGE = Path(oasis_harness.__file__).parent
 NAME = "oasis_harness"
 
-BASEMENT = frozenset({"errors", "canonical", "sequences", "doors"})
+BASEMENT = frozenset({"errors", "canonical", "sequences", "chain", "whole_file", "doors"})
 """What every room may import."""
 
 ARROWS: dict[str, frozenset[str]] = {
+    "chain": frozenset({"canonical"}),
     "conversation": frozenset(),
     "registry": frozenset(),
     "tokens": frozenset(),
@@ -201,10 +202,10 @@ def test_the_package_keeps_every_rule() -> None:
 def test_the_arrows_point_one_way() -> None:
     """No room can be reached from itself: the table has no cycle."""
     for table in (ARROWS, WINGS):
-        settled: set[str] = set()
+        settled = set(BASEMENT - table.keys())
         while ready := [room for room, below in table.items() if room not in settled and below <= settled]:
             settled.update(ready)
-        assert settled == set(table)
+        assert settled >= set(table)
 
 
 def test_run_time_and_proof_never_meet() -> None:
@@ -239,6 +240,7 @@ def test_a_house_in_order_has_no_violations(tmp_path: Path) -> None:
         ("agent/loop.py", "import oasis_harness\n", "agent climbs to the front door"),
         ("guard/snapshots/ledger.py", "from oasis_harness.agent import Session\n", "guard climbs to agent"),
         ("errors.py", "from oasis_harness.canonical import digest\n", "errors climbs to canonical"),
+        ("canonical.py", "from oasis_harness.chain import link\n", "canonical climbs to chain"),
         ("canonical.py", "import oasis_harness.registry\n", "canonical climbs to registry"),
     ],
 )

@@ -6,7 +6,7 @@ Nothing in a node can change, and its digest covers its parent's, so two nodes o
 from dataclasses import dataclass, fields
 from typing import Self
 
-from oasis_harness.canonical import digest
+from oasis_harness.chain import link
 from oasis_harness.errors import OutOfOrder
 
 from .events import Body, Event, Head, Note, Opening, Reply, ThoughtsDropped, ToolResults, ToolsAdded
@@ -51,7 +51,7 @@ class Node:
             parent=parent,
             body=body,
             data=data,
-            digest=digest(parent.digest.encode() if parent else b"", data),
+            digest=link(parent.digest if parent else "", data),
             index=parent.index + 1 if parent else 0,
             epoch=(parent.epoch if parent else 0) + opens,
             n_tokens=n_tokens,

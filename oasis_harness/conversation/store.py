@@ -7,16 +7,16 @@ torn last line is put aside in `<name>.torn` and reported; a line that is whole 
 writer at a time: the file is locked (flock) while it is open. Only its owner can read it (mode 0600).
 """
 
-import fcntl
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from oasis_harness.chain import append_bytes, open_locked, whole_lines
 from oasis_harness.errors import BrokenChain, ConversationLocked, OutOfOrder
+from oasis_harness.whole_file import write_whole
 
 from .events import Body
 from .log import Conversation
@@ -77,9 +77,9 @@ class ConversationFile:
         self._require_untouched()
         line = _line(node)
         try:
-            _write_all(self._file, line)
+            append_bytes(self._file, line)
             self.tip, self._n_bytes = node, self._n_bytes + len(line)
-        except BaseException:  # an interrupt too: what the caller was not told of must not stay
+        except BaseException:  # an interrupt between the two as well: a line that is not known here would stand twice
             os.ftruncate(self._file, self._n_bytes)
             raise
 
@@ -107,7 +107,7 @@ class ConversationFile:
         aside = self.path.with_name(self.path.name + ".torn")
         file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            _write_all(file, torn + b"\n")
+            append_bytes(file, torn + b"\n")
         finally:
             os.close(file)
         os.ftruncate(self._file, self._n_bytes)
@@ -150,16 +150,8 @@ def save(conversation: Conversation, path: Path | str) -> None:
     """
     path = Path(path)
     held = _open_locked(path, os.O_RDONLY) if path.exists() else -1
-    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(_line(node) for node in conversation.nodes())
-            file.flush()
-            os.fsync(descriptor)
-        Path(part).replace(path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+        write_whole(path, map(_line, conversation.nodes()), mode=0o600)
     finally:
         if held >= 0:
             os.close(held)
@@ -180,11 +172,10 @@ def _line(node: Node) -> bytes:
 
 def _whole(data: bytes, path: Path) -> int:
     """Return how many bytes of `data` are whole lines; what follows must be the beginning of one."""
-    n_bytes = data.rfind(b"\n") + 1
-    tail = data[n_bytes:][: len(_OPENING)]
-    if not _OPENING.startswith(tail):
-        raise _broken(path, data.count(b"\n") + 1, "it is not the beginning of an event")
-    return n_bytes
+    lines, rest = whole_lines(data)
+    if not _OPENING.startswith(rest[: len(_OPENING)]):
+        raise _broken(path, len(lines) + 1, "it is not the beginning of an event")
+    return len(data) - len(rest)
 
 
 def _nodes(data: bytes, path: Path) -> Node | None:
@@ -226,22 +217,11 @@ def _reason(error: Exception) -> str:
 
 
 def _open_locked(path: Path, flags: int) -> int:
-    file = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        if not isinstance(error, BlockingIOError):
-            raise
+        return open_locked(path, flags, mode=0o600, waits=False)
+    except BlockingIOError:
         raise ConversationLocked(
             f"{path} is open for writing elsewhere.",
             remedy="Wait until it is closed, load() a copy, or save() under another name.",
             path=path,
         ) from None
-    return file
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

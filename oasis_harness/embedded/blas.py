@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from oasis_harness.errors import OasisError
+from oasis_harness.whole_file import write_whole
 
 from .folders import cache_folder
 
@@ -133,18 +134,11 @@ def _lend_fortran_runtime() -> bool:
         if content.count(hashed) != 1:
             return False
         if not copy.exists():
-            _write_whole(copy, content.replace(hashed, b"libgfortran.so.5".ljust(len(hashed), b"\0")))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(copy, [content.replace(hashed, b"libgfortran.so.5".ljust(len(hashed), b"\0"))])
     except OSError:  # a cache that cannot be written costs speed, never the engine
         return False
     return all(_loads(str(library)) for library in [*source.parent.glob("libquadmath*"), copy])
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file that no other process ever sees half of."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 def _file_of(distribution: str, name: str) -> Path | None:

@@ -5,12 +5,11 @@ line that says what was left out and how to get it, and refusals that show the c
 """
 
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from oasis_harness.registry import ToolRefused
+from oasis_harness.whole_file import write_whole
 
 from .edit import edit_bytes
 from .workspace import Workspace, printable, shortened
@@ -88,7 +87,7 @@ class FileTools:
         with self.workspace.refusing(target):
             if not os.access(target, os.W_OK):
                 raise ToolRefused(f"{self.workspace.shown(target)} is read-only.")
-            _replace(target, edited)
+            write_whole(target, [edited])
         return message
 
 
@@ -114,17 +113,3 @@ def _create(target: Path, data: bytes) -> None:
         except BaseException:
             target.unlink(missing_ok=True)
             raise
-
-
-def _replace(target: Path, data: bytes) -> None:
-    """Put `data` in place of a file in one step, so that no reader and no crash sees half of it; its mode stays."""
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".edit-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        shutil.copymode(target, temporary)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

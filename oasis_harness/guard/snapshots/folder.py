@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oasis_harness.errors import BadSnapshotName, EpochMismatch, NotSignedOff
+from oasis_harness.whole_file import write_whole
 
 from ..textdiff import Why
 from .ledger import Entry, Signed
@@ -150,12 +151,7 @@ class SnapshotFolder:
     def _write(self, recorded: Recorded) -> None:
         text, manifest = self._paths(recorded.name, recorded.dialect)
         for path, data in ((text, recorded.data), (manifest, to_manifest(recorded))):
-            part = path.with_name(f".{path.name}.{os.getpid()}.part")
-            try:
-                part.write_bytes(data)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            write_whole(path, [data])
 
     def _paths(self, name: str, dialect: str) -> tuple[Path, Path]:
         return self.path / f"{name}.{dialect}.txt", self.path / f"{name}.{dialect}.json"

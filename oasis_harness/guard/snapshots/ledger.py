@@ -8,7 +8,6 @@ for it. Whoever rewrites the ledger and the snapshots together is seen by versio
 signature. Two branches that both signed have to be signed again after they are merged.
 """
 
-import fcntl
 import json
 import os
 import subprocess
@@ -18,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oasis_harness.canonical import canonical_json, digest
+from oasis_harness.canonical import canonical_json
+from oasis_harness.chain import append_bytes, link, open_locked, whole_lines
 from oasis_harness.errors import BrokenLedger, NotSignedOff
 
 from ..textdiff import CHECKOUT
@@ -135,12 +135,11 @@ class Ledger:
         if comparison.category in (Category.SAME, Category.UNUSED):
             raise NotSignedOff(f"there is nothing to sign: {comparison}", remedy="Sign a prompt that moved.")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        file = open_locked(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode=0o666, waits=True)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
             entries = self.entries()
             entry = self._entry(entries[-1] if entries else None, comparison, reason.strip(), cost)
-            _write_line(file, entry.to_json())
+            append_bytes(file, entry.to_json() + b"\n", is_synced=True)
         finally:
             os.close(file)
         return entry
@@ -195,11 +194,11 @@ def _git_setting(key: str, folder: Path) -> str:
 
 
 def _with_digest(body: dict[str, Any]) -> Entry:
-    return Entry(**body, digest=digest(body["previous"].encode(), canonical_json(body)))
+    return Entry(**body, digest=link(body["previous"], canonical_json(body)))
 
 
 def _entries(data: bytes, path: Path) -> tuple[Entry, ...]:
-    *lines, rest = data.split(b"\n")
+    lines, rest = whole_lines(data)
     if rest:
         told = "it is torn: the entry was not written to its end"
         raise _broken(path, len(lines) + 1, told, remedy="Remove that line, and sign again.")
@@ -217,7 +216,7 @@ def _parsed(line: bytes) -> Entry | None:
     """Return the entry of a line, or None where it is not, to the byte, what `append` writes."""
     try:
         entry = Entry(**json.loads(line.decode("utf-8")))
-        is_whole = entry.to_json() == line and digest(entry.previous.encode(), entry.body()) == entry.digest
+        is_whole = entry.to_json() == line and link(entry.previous, entry.body()) == entry.digest
         return entry if is_whole and type(entry.n) is int else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
@@ -249,18 +248,6 @@ def _require_last(one: Signed, last: Entry | None) -> None:
         dialect=one.dialect,
         entry=last.n,
     )
-
-
-def _write_line(file: int, line: bytes) -> None:
-    n_before = os.fstat(file).st_size
-    view = memoryview(line + b"\n")
-    try:
-        while view:
-            view = view[os.write(file, view) :]
-        os.fsync(file)
-    except BaseException:  # an interrupt too: half a line would stop every later sign-off
-        os.ftruncate(file, n_before)
-        raise
 
 
 def _broken(path: Path, number: int, fault: str, *, remedy: str = "") -> BrokenLedger:

@@ -1,0 +1,55 @@
+"""A file is put in place whole, with the permissions it should have, or the old one stays."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oasis_harness.whole_file import write_whole
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def test_the_parts_are_the_whole_content(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"a much longer old content")
+    write_whole(target, [b"new ", b"content"])
+    assert target.read_bytes() == b"new content"
+    assert names(tmp_path) == ["file"]
+
+
+def test_permissions_stay_are_usual_or_are_given(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    write_whole(target, [b"new"])
+    (tmp_path / "usual").touch()
+    assert mode(target) == mode(tmp_path / "usual")
+    target.chmod(0o751)
+    write_whole(target, [b"again"])
+    assert mode(target) == 0o751
+    write_whole(target, [b"mine"], mode=0o600)
+    assert mode(target) == 0o600
+
+
+def test_a_failure_half_way_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"first"
+        raise KeyboardInterrupt
+
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(target, parts())
+    assert (target.read_bytes(), names(tmp_path)) == (b"old", ["file"])
+
+
+def test_a_name_as_long_as_the_file_system_allows_can_be_written(tmp_path: Path) -> None:
+    """The name beside it is its own: a prefix of the target's would be longer than 255 bytes."""
+    target = tmp_path / ("n" * 255)
+    write_whole(target, [b"x"])
+    assert target.read_bytes() == b"x"
