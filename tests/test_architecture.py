@@ -45,7 +45,7 @@ WINGS: dict[str, frozenset[str]] = {
     "targets": frozenset(),
     "volatile": frozenset(),
     "cost": frozenset(),
-    "requests": frozenset({"textdiff"}),
+    "requests": frozenset({"textdiff", "volatile"}),
     "snapshots": frozenset({"textdiff", "cost"}),
     "perturb": frozenset({"targets"}),
     "review": frozenset({"textdiff", "targets", "volatile", "requests", "snapshots", "cost", "perturb"}),

@@ -1,6 +1,6 @@
-"""Whether two texts are the same but for how they are written, or but for a time, a path or an id.
+"""Whether two texts are the same but for how they are written, or differ in a fact of the machine.
 
-Both sides have to show the thing: a date on one side only is no clock. Nothing here looks at the machine it runs on.
+Nothing here looks at the machine it runs on.
 """
 
 import html
@@ -16,7 +16,6 @@ from .changes import permuted
 __all__ = [
     "differing_lines",
     "label_of",
-    "mask_of",
     "normal",
     "order_of",
     "spelled_alike",
@@ -25,31 +24,6 @@ __all__ = [
     "written_alike",
 ]
 
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)\.?"
-)
-_DAY_OF_WEEK = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?"
-_ZONE = r"(?:z|utc|gmt|cet|cest|[ecmp][sd]t)?(?:[+-]\d\d?(?::?\d\d)?)?"
-_TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[ap]m)?"
-_COUNTED = r"(?:turn|step|round|iteration|attempt|request|message)s?"
-_CLOCK = re.compile(
-    rf"(?ix)(?<![\w.:/+-])(?:"
-    rf"\d{{4}}-\d\d-\d\d(?:[T\ ]{_TIME})?\s?{_ZONE} | \d{{8}}T\d{{4,6}}{_ZONE} | \d{{4}}/\d\d?/\d\d?"
-    rf"| \d\d?/\d\d?/\d{{2,4}} | \d\d?\.\d\d?\.\d{{4}} | {_TIME}(?:\s?{_ZONE})"
-    rf"| \d\d?(?:st|nd|rd|th|\.)?\s(?:of\s)?{_MONTH}(?:,?\s\d{{4}})? | {_MONTH}\s\d\d?(?:st|nd|rd|th)?(?:,?\s\d{{4}})?"
-    rf"| {_DAY_OF_WEEK} | 1[5-9]\d{{8}}(?:\d{{3}})?(?:\.\d+)?"
-    rf"| {_COUNTED}\s(?:number\s|no\.?\s|\#)?\d+(?:\s?(?:of|/)\s?\d+)?"
-    rf"| \d+(?:\.\d+)?\s?(?:ms|s|seconds?|minutes?|hours?|{_COUNTED})\s(?:elapsed|ago|left|remaining|so\sfar)"
-    rf")(?![\w:/])"
-)
-_CLOCKS = re.compile("\x00(?:[\\s,]*\x00)+")
-_PATH = re.compile(r"(?<![\w:/.<~-])(?:~|\.{1,2})?(?:/[\w.@+~-]+)+/?|(?<!\w)[A-Za-z]:(?:\\{1,2}[\w.@+~ -]+)+")
-_FILE = re.compile(r"[/\\]|\w\.\w{1,5}\b")
-_RANDOM = re.compile(
-    r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?<!\w)[0-9a-f]{16,}(?!\w)"
-    r"|(?:session|nonce|trace|request[ _-]?id|run[ _-]?id|cch)[\"']?\s?[:=]\s?[\"']?[\w-]+|[\w-]{8,}"
-)
 _LABEL = re.compile(
     r"(?i)\b(cwd|working dir(?:ectory)?|pwd|(?:git )?(?:branch|status|head|commit)|platform|os(?: version)?"
     r"|operating system|kernel|user(?: ?name)?|host(?: ?name)?|machine|shell|\$?columns|(?:terminal )?width|terminal"
@@ -143,43 +117,6 @@ def order_of(a: str, b: str, *, is_prompt: bool) -> str:
         if is_prompt and what != "words" and permuted(old, new, at):
             return what
     return ""
-
-
-def mask_of(a: str, b: str, *, is_prompt: bool = False) -> str:
-    """Say without what both texts are the same: `clock`, `path`, `case` (of a path), `random`; or nothing."""
-    for mask, form in _MASKS:
-        if written_alike(a, b, form, is_prompt=is_prompt):
-            return mask
-    if a.casefold() == b.casefold() and _FILE.search(_word_at(a, first_difference(a, b))):
-        return "case"
-    return "random" if written_alike(a, b, _without_ids, is_prompt=is_prompt) else ""
-
-
-def _without_clocks(text: str) -> str:
-    return _CLOCKS.sub("\x00", _CLOCK.sub("\x00", text))
-
-
-def _without_paths(text: str) -> str:
-    return _PATH.sub("\x01", _without_clocks(text))
-
-
-def _without_ids(text: str) -> str:
-    return _RANDOM.sub(lambda match: "\x02" if _is_random(match[0]) else match[0], _without_clocks(text))
-
-
-_MASKS: tuple[tuple[str, Callable[[str], str]], ...] = (("clock", _without_clocks), ("path", _without_paths))
-
-
-def _is_random(token: str) -> bool:
-    """Letters and digits mixed, as chance mixes them."""
-    if re.fullmatch(r"(?i)[0-9a-f]{16,}|[0-9a-f-]{36}", token) or re.search(r"[:=]", token):
-        return True
-    return len(re.findall(r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)", token)) >= 2
-
-
-def _word_at(text: str, at: int) -> str:
-    start = max(text.rfind(" ", 0, at), text.rfind("\n", 0, at)) + 1
-    return re.split(r"\s", text[start:], maxsplit=1)[0]
 
 
 def differing_lines(a: str, b: str) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ import re
 
 from oasis_harness.sequences import common_prefix, first_difference
 
-from .alike import mask_of
+from ..volatile import Mask, mask_of
 from .causes_in_text import is_prompt, is_rewritten, is_told, order, presence
 from .changes import ABSENT, Change, Members, Shift, Tree, parse, words_of
 
@@ -135,7 +135,7 @@ def template(change: Change) -> str:
     if old.prompt is None or new.prompt is None or new.prompt.startswith(old.prompt):
         return ""
     texts = old.prompt.decode("utf-8", "replace"), new.prompt.decode("utf-8", "replace")
-    if mask_of(*texts, is_prompt=True) == "clock":
+    if mask_of(*texts, is_prompt=True) is Mask.CLOCK:
         return "date"
     return "reasoning dropped" if _lost_thought(change, old.prompt, new.prompt) else "the same messages otherwise"
 

@@ -18,10 +18,10 @@ They exclude each other by what they ask; each is tested to be silent on every o
 import re
 from functools import lru_cache
 
+from ..volatile import Mask, mask_of
 from .alike import (
     differing_lines,
     label_of,
-    mask_of,
     normal,
     order_of,
     spelled_alike,
@@ -48,6 +48,7 @@ __all__ = [
 
 _UNREAD = ("model", "chat_template", "chat_template_kwargs")
 """Settings whose words name no kind: another date in a model's name is another model."""
+_PATHS: dict[Mask | None, str] = {Mask.PATH: "another path", Mask.CASE: "upper and lower case"}
 _EMPTY = {repr(ABSENT): "absent", "None": "null", "''": '""', "[]": "[]", repr(Members(())): "{}"}
 
 
@@ -70,7 +71,7 @@ def order(change: Change) -> str:
         return _keys(change) if len(a.pairs) == len(b.pairs) else ""
     if isinstance(a, Members | list) and loose(a, is_ordered=False) == loose(b, is_ordered=False):
         return "list items" if loose(a) != loose(b) else _keys(change) if _key_order(a) != _key_order(b) else ""
-    if change.texts is None or _is_white(change) or mask_of(*change.texts, is_prompt=is_prompt(change)) == "clock":
+    if change.texts is None or _is_white(change) or mask_of(*change.texts, is_prompt=is_prompt(change)) is Mask.CLOCK:
         return ""
     return order_of(*change.texts, is_prompt=is_prompt(change))
 
@@ -163,7 +164,7 @@ def _scalar(value: Tree) -> str:
 
 def clock(change: Change) -> str:
     """Find a time, a date or a counter on both sides."""
-    return "a time, a date or a counter" if _mask(change) == "clock" else ""
+    return "a time, a date or a counter" if _mask(change) is Mask.CLOCK else ""
 
 
 def environment(change: Change) -> str:
@@ -177,12 +178,12 @@ def path(change: Change) -> str:
     """Find a path on both sides."""
     if environment(change) or _is_id(change):
         return ""
-    return {"path": "another path", "case": "upper and lower case"}.get(_mask(change), "")
+    return _PATHS.get(_mask(change), "")
 
 
 def random(change: Change) -> str:
     """Find an id that was made anew."""
-    if environment(change) or clock(change) or (not _is_id(change) and _mask(change) != "random"):
+    if environment(change) or clock(change) or (not _is_id(change) and _mask(change) is not Mask.RANDOM):
         return ""
     return f"another {change.path.rpartition('.')[2]}" if _is_id(change) else "an id made anew"
 
@@ -194,12 +195,12 @@ def is_told(change: Change) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _mask(change: Change) -> str:
+def _mask(change: Change) -> Mask | None:
     if change.texts is None or change.section in _UNREAD or is_rewritten(change):
-        return ""
+        return None
     if mask := mask_of(*change.texts, is_prompt=is_prompt(change)):
         return mask
-    return next((mask for lines in differing_lines(*change.texts) if (mask := mask_of(*lines))), "")
+    return next((mask for lines in differing_lines(*change.texts) if (mask := mask_of(*lines))), None)
 
 
 def _is_id(change: Change) -> bool:

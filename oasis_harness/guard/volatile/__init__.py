@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .findings import Finding as Finding
     from .findings import Machine as Machine
     from .findings import find_volatile as find_volatile
+    from .masks import Mask as Mask
+    from .masks import mask_of as mask_of
     from .patterns import Volatile as Volatile
 else:
     __all__, __getattr__, __dir__ = lazy_door(
@@ -20,7 +22,9 @@ else:
             "Allowed": ".findings",
             "Finding": ".findings",
             "Machine": ".findings",
+            "Mask": ".masks",
             "Volatile": ".patterns",
             "find_volatile": ".findings",
+            "mask_of": ".masks",
         },
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-__all__ = ["RULES", "Rule", "Volatile"]
+__all__ = ["COUNTED", "DAY", "MONTH", "RULES", "Rule", "Volatile", "is_mixed"]
 
 
 class Volatile(StrEnum):
@@ -112,11 +112,13 @@ def _is_address(match: re.Match[bytes]) -> bool:
     return len(set(match["it"].lower()) - set(b"x0")) >= 4 and not _MADE_UP.match(match["it"])
 
 
+def is_mixed(text: bytes) -> bool:
+    """Whether letters and digits are mixed as chance mixes them: at least two changes between them."""
+    return len(re.findall(rb"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])", text)) >= 2
+
+
 def _is_random(match: re.Match[bytes]) -> bool:
-    """Letters and digits mixed, as chance mixes them: at least two changes between them."""
-    text = match["it"]
-    changes = re.findall(rb"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])", text)
-    return len(changes) >= 2 and not _MADE_UP.match(text)
+    return is_mixed(match["it"]) and not _MADE_UP.match(match["it"])
 
 
 def _is_somebody(match: re.Match[bytes]) -> bool:
@@ -137,24 +139,25 @@ _EDGE = r"(?:(?<![\w./-])|(?<=\\[nrt]))"
 _END = r"(?![\w-]|[./:]\w)"
 _PATH_EDGE = r"(?:(?<![\w.~$}*-])|(?<=\\[nrt]))"
 _PATH = r"[^\s\"'`<>|;,:(){}\[\]\\]*[^\s\"'`<>|;,:(){}\[\]\\.!?]"
-_DAY = r"(?:Mon|Tue(?:s)?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
-_MONTH = (
-    r"(?P<mon>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+DAY = r"(?:Mon|Tue(?:s)?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
+MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
     r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
 )
+_MONTH = rf"(?P<mon>{MONTH})"
 _HM = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 _TAIL = r"(?:[.,]\d{1,9})?(?: ?[AaPp]\.?[Mm]\b)?(?: ?(?:Z|UTC|GMT|[A-Z]{2,4}T|[+-]\d\d:?\d\d)\b)?"
 _CLOCK = rf"{_HM}(?::[0-5]\d)?{_TAIL}"
 _DATES = (
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
     r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)",
-    rf"(?:{_DAY},? )?(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_MONTH}\.?,? (?P<y>\d{{4}})",
-    rf"(?:{_DAY},? )?{_MONTH}\.? {{1,2}}(?P<d>\d\d?)(?:st|nd|rd|th)?,? (?P<y>\d{{4}})",
+    rf"(?:{DAY},? )?(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_MONTH}\.?,? (?P<y>\d{{4}})",
+    rf"(?:{DAY},? )?{_MONTH}\.? {{1,2}}(?P<d>\d\d?)(?:st|nd|rd|th)?,? (?P<y>\d{{4}})",
     r"(?P<m>\d\d?)(?P<swaps>/)(?P<d>\d\d?)/(?P<y>\d{4})",
     r"(?P<d>\d\d)\.(?P<m>\d\d)\.(?P<y>\d{4})",
 )
 _EPOCH = r"1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?"
-_COUNTED = r"(?:turns?|steps?|messages?|iterations?|rounds?|attempts?|requests?|calls?|tokens?)"
+COUNTED = r"(?:turns?|steps?|messages?|iterations?|rounds?|attempts?|requests?|calls?|tokens?)"
 
 _UNIX = "a Unix time: another every second"
 _NOW_READ = "a clock reading: it is another at the next render"
@@ -177,7 +180,7 @@ RULES = (
     _rule(
         Volatile.CLOCK,
         _NOW_READ,
-        rf"{_EDGE}{_DAY},? {_MONTH} {{1,2}}(?P<d>\d\d?) {_HM}:[0-5]\d(?: [AP]M)?(?: [A-Z]{{3,4}})? (?P<y>\d{{4}})",
+        rf"{_EDGE}{DAY},? {_MONTH} {{1,2}}(?P<d>\d\d?) {_HM}:[0-5]\d(?: [AP]M)?(?: [A-Z]{{3,4}})? (?P<y>\d{{4}})",
         _is_day,
     ),
     *(_rule(Volatile.DATE, _TODAY, rf"{_EDGE}{day}{_END}", _is_day) for day in _DATES),
@@ -185,7 +188,7 @@ RULES = (
         Volatile.DATE,
         _TODAY,
         r"(?i:\btoday is|\bcurrent day(?: is)?|\bweekday|\bday of (?:the )?week)[\s\":=]{1,4}"
-        rf"(?P<it>{_DAY})\b",
+        rf"(?P<it>{DAY})\b",
     ),
     _rule(Volatile.CLOCK, _NOW_READ, rf"(?:(?<![\w.:/-])|(?<=\\[nrt])){_HM}:[0-5]\d{_TAIL}(?![\w:])"),
     _rule(
@@ -235,7 +238,7 @@ RULES = (
         "a process id: another at every start",
         r"(?i)\bp?pid\b[\s\":=#(]{1,4}(?P<it>\d{2,7})\b|\bprocess (?:id|number)[\s\":=#(]{1,4}\d{2,7}\b",
     ),
-    _rule(Volatile.COUNTER, _COUNT, rf"(?i)\b{_COUNTED} *(?:number|no\.?)?[ :#]*\d+ *(?:of|out of|/) *\d+\b"),
+    _rule(Volatile.COUNTER, _COUNT, rf"(?i)\b{COUNTED} *(?:number|no\.?)?[ :#]*\d+ *(?:of|out of|/) *\d+\b"),
     _rule(
         Volatile.COUNTER,
         _COUNT,
@@ -248,9 +251,9 @@ RULES = (
     _rule(
         Volatile.COUNTER,
         _COUNT,
-        rf"(?i)\b\d[\d,]* *(?:of \d+ )?(?:{_COUNTED}|seconds?|minutes?) +(?:are |is )?"
+        rf"(?i)\b\d[\d,]* *(?:of \d+ )?(?:{COUNTED}|seconds?|minutes?) +(?:are |is )?"
         r"(?:left|remaining|elapsed|so far)\b"
-        rf"|\b(?:{_COUNTED}|time) (?:left|remaining|elapsed|used)\W{{1,3}}\d[\d,]*\b",
+        rf"|\b(?:{COUNTED}|time) (?:left|remaining|elapsed|used)\W{{1,3}}\d[\d,]*\b",
     ),
     _rule(Volatile.GIT_HASH, _COMMIT, r"(?<![\w@#])(?P<it>[0-9a-f]{40})(?!\w)", _is_hash),
     _rule(
