@@ -7,14 +7,15 @@ The difference stands in `[[ ]]` and is never blank: line ends, tabs, a byte ord
 that are no text are escaped, a space in it is `␠`, and `∅` is nothing at all. Two texts that differ look different.
 """
 
+import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from enum import StrEnum
 
 from oasis_harness.canonical import text_bytes
 from oasis_harness.sequences import first_difference
 
-__all__ = ["CHECKOUT", "Why", "escaped", "side_by_side", "why"]
+__all__ = ["CHECKOUT", "Why", "escaped", "is_at_ends", "side_by_side", "why", "why_alone", "written_alike"]
 
 CHECKOUT = "line ends were changed by the checkout; add `fixtures/** -text` to .gitattributes"
 
@@ -28,11 +29,13 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
 class Why(StrEnum):
-    """What kind of difference the first one is."""
+    """What kind of difference one is: the first one (`why`), or the only one (`why_alone`)."""
 
     CR = "CR line ends"
     BOM = "BOM"
     UNICODE_FORM = "Unicode normal form"
+    INVISIBLE = "invisible characters"
+    """Tags, joiners, variation selectors, halves of surrogate pairs."""
     TRAILING_SPACE = "trailing space"
     FINAL_NEWLINE = "final newline"
     WHITE_SPACE = "white space"
@@ -81,6 +84,55 @@ def why(old: bytes, new: bytes, *, boundaries: Collection[int] = ()) -> Why | No
     n_space = len(old[:at]) - len(old[:at].rstrip(_SPACE))
     near = {boundary - at for boundary in boundaries if boundary >= at - n_space}
     return _white_space(a, b, near) or _odd_space(old[start:], new[start:])
+
+
+def why_alone(a: str, b: str, *, is_prompt: bool = False) -> Why | None:
+    """Say which way of writing alone differs, or None where the words do; a prompt has to begin the next one."""
+    return next((why for why, form in _FORMS if written_alike(a, b, form, is_prompt=is_prompt)), None)
+
+
+def is_at_ends(a: str, b: str, *, is_prompt: bool = False) -> bool:
+    """Whether white space differs at the ends of the text or of its lines only, or a byte order mark does."""
+    return any(written_alike(a, b, form, is_prompt=is_prompt) for form in (_unmarked, _line_feeds, str.strip))
+
+
+def written_alike(a: str, b: str, form: Callable[[str], str], *, is_prompt: bool) -> bool:
+    """Whether both texts have one form; a prompt has to be found at the beginning of the next."""
+    a, b = form(a), form(b)
+    return a == b or (is_prompt and b.startswith(a))
+
+
+def _unmarked(text: str) -> str:
+    return text.replace("\ufeff", "")
+
+
+def _line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def _visible(text: str) -> str:
+    text = re.sub(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", _pair, text)
+    kept = (char for char in _normal(text) if unicodedata.category(char) not in ("Cf", "Cs") and char != "\ufffd")
+    return "".join(char for char in kept if not "\ufe00" <= char <= "\ufe0f")
+
+
+def _pair(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be")
+
+
+_FORMS: tuple[tuple[Why, Callable[[str], str]], ...] = (
+    (Why.BOM, _unmarked),
+    (Why.CR, _line_feeds),
+    (Why.FINAL_NEWLINE, lambda text: text.rstrip("\n")),
+    (Why.TRAILING_SPACE, str.rstrip),
+    (Why.WHITE_SPACE, lambda text: "".join(_unmarked(text).split())),
+    (Why.UNICODE_FORM, _normal),
+    (Why.INVISIBLE, _visible),
+)
 
 
 def _line_ends(data: bytes) -> bytes:

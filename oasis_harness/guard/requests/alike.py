@@ -1,27 +1,23 @@
-"""Whether two texts are the same but for how they are written, or differ in a fact of the machine.
+"""Whether two texts are the same but for how a value is spelled, or differ in order or in a fact of the machine.
 
 Nothing here looks at the machine it runs on.
 """
 
 import html
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from oasis_harness.sequences import first_difference
 
+from ..textdiff import written_alike
 from .changes import permuted
 
 __all__ = [
     "differing_lines",
     "label_of",
-    "normal",
     "order_of",
     "spelled_alike",
-    "visible",
-    "white_alike",
-    "written_alike",
 ]
 
 _LABEL = re.compile(
@@ -31,28 +27,6 @@ _LABEL = re.compile(
 )
 _LABELLED_BLOCK = re.compile(
     r"(?im)^\W*(?:git status|recent commits|environment)\b[^\n]*:[ \t]*$|<env(?:ironment\w*)?>"
-)
-
-
-def written_alike(a: str, b: str, form: Callable[[str], str], *, is_prompt: bool) -> bool:
-    """Whether both texts have one form; a prompt has to be found at the beginning of the next."""
-    a, b = form(a), form(b)
-    return a == b or (is_prompt and b.startswith(a))
-
-
-def white_alike(a: str, b: str, *, is_prompt: bool) -> str:
-    """Say which white space alone differs, or nothing."""
-    for what, form in _WHITE:
-        if written_alike(a, b, form, is_prompt=is_prompt):
-            return what
-    return ""
-
-
-_WHITE: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("a byte order mark", lambda text: text.replace("\ufeff", "")),
-    ("line ends", lambda text: text.replace("\r\n", "\n").replace("\r", "\n")),
-    ("white space at the ends", str.strip),
-    ("white space", lambda text: "".join(text.replace("\ufeff", "").split())),
 )
 
 
@@ -90,21 +64,6 @@ _SPELLINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("True for true", _literals),
     ("a mixture of spellings", lambda text: _literals(_numbers(_escapes(html.unescape(text))))),
 )
-
-
-def normal(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
-def visible(text: str) -> str:
-    """Drop tags, joiners, variation selectors, halves of surrogate pairs and what stands for a bad byte."""
-    text = re.sub(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", _pair, text)
-    kept = (char for char in normal(text) if unicodedata.category(char) not in ("Cf", "Cs") and char != "\ufffd")
-    return "".join(char for char in kept if not "\ufe00" <= char <= "\ufe0f")
-
-
-def _pair(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be")
 
 
 def order_of(a: str, b: str, *, is_prompt: bool) -> str:

@@ -7,8 +7,8 @@ r"""The checks of one leaf that differs: the same words written otherwise, or wo
     "read, write, run"          "run, read, write"          order: listed items
     "[1, 2]"                    "[1,2]"                     serialisation: the same value respelled
     "verbose is True now"       "verbose is true now"       serialisation: True for true
-    "Be brief."                 "Be brief.  "               whitespace: white space at the ends
-    "caf\u00e9"                 "cafe\u0301"                unicode: normal form
+    "Be brief."                 "Be brief.  "               whitespace: trailing space
+    "caf\u00e9"                 "cafe\u0301"                unicode: Unicode normal form
     ""                          null                        presence: "" became null
     "Be brief."                 "Translate."                unknown: changed
 
@@ -18,16 +18,13 @@ They exclude each other by what they ask; each is tested to be silent on every o
 import re
 from functools import lru_cache
 
+from ..textdiff import Why, is_at_ends, why_alone
 from ..volatile import Mask, mask_of
 from .alike import (
     differing_lines,
     label_of,
-    normal,
     order_of,
     spelled_alike,
-    visible,
-    white_alike,
-    written_alike,
 )
 from .changes import ABSENT, Change, Members, Number, Shift, Tree, loose, parse, permuted, words_of
 
@@ -94,16 +91,14 @@ def whitespace(change: Change) -> str:
     """Find trimmed text, other line ends, a byte order mark."""
     if change.texts is None or presence(change) or serialisation(change):
         return ""
-    return white_alike(*change.texts, is_prompt=is_prompt(change))
+    return _way(change) if _way(change) not in (Why.UNICODE_FORM, Why.INVISIBLE) else ""
 
 
 def unicode(change: Change) -> str:
     """Find another normal form, and characters nobody sees."""
     if change.texts is None or presence(change) or whitespace(change) or serialisation(change):
         return ""
-    if written_alike(*change.texts, normal, is_prompt=is_prompt(change)):
-        return "normal form"
-    return "invisible characters" if written_alike(*change.texts, visible, is_prompt=is_prompt(change)) else ""
+    return _way(change)
 
 
 @lru_cache(maxsize=64)
@@ -119,10 +114,11 @@ def is_prompt(change: Change) -> bool:
 
 def _is_white(change: Change) -> bool:
     """Whether the two texts differ at their ends, in line ends or a mark only: not inside what they spell."""
-    return change.texts is not None and white_alike(*change.texts, is_prompt=is_prompt(change)) not in (
-        "",
-        "white space",
-    )
+    return change.texts is not None and is_at_ends(*change.texts, is_prompt=is_prompt(change))
+
+
+def _way(change: Change) -> str:
+    return (change.texts and why_alone(*change.texts, is_prompt=is_prompt(change))) or ""
 
 
 def _permuted_roles(change: Change) -> set[str]:
