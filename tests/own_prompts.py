@@ -14,8 +14,9 @@ from typing import Any
 from oasis_harness import ScriptedEngine, Session, Skills, Tools, Turn, workspace_tools
 from oasis_harness.cli.run import SYSTEM
 from oasis_harness.conversation import Head
-from oasis_harness.engine import CallParser, ModelInfo
+from oasis_harness.engine import ModelInfo
 from oasis_harness.guard.targets.dialects import DATE
+from oasis_harness.replies import CallSyntax
 from oasis_harness.tokens import byte_tokenizer
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "dialects"
@@ -56,13 +57,16 @@ def _read_harmony(text: str, tools: object) -> Any:
     return {"name": name, "arguments": json.loads(arguments)}
 
 
+_JSON = CallSyntax("<tool_call>", "</tool_call>", _read_json)
+
+
 @dataclass(frozen=True)
 class Model:
     """How the scripted model of a dialect speaks."""
 
     name: str
     call: Callable[[str, dict[str, Any]], str] = _json_call
-    syntax: tuple[str, str, CallParser] = ("<tool_call>", "</tool_call>", _read_json)
+    syntax: CallSyntax = _JSON
     stops: tuple[str, ...] = ("<|im_end|>",)
     n_calls: int = 2
     """How many calls one reply may hold."""
@@ -98,15 +102,15 @@ MODELS = {
     "llama": Model(
         "llama",
         _llama_call,
-        ("<|python_tag|>", "", _read_json),
+        CallSyntax("<|python_tag|>", "", _read_json),
         stops=("<|eot_id|>", "<|eom_id|>"),
         n_calls=1,
     ),
-    "glm": Model("glm", _glm_call, ("<tool_call>", "</tool_call>", _read_glm), stops=("<|user|>",)),
+    "glm": Model("glm", _glm_call, CallSyntax("<tool_call>", "</tool_call>", _read_glm), stops=("<|user|>",)),
     "harmony": Model(
         "harmony",
         _harmony_call,
-        ("<|channel|>commentary to=functions.", "", _read_harmony),
+        CallSyntax("<|channel|>commentary to=functions.", "", _read_harmony),
         stops=("<|return|>", "<|call|>"),
         n_calls=1,
         answer="<|channel|>final<|message|>{}".format,

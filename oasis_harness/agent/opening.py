@@ -9,7 +9,6 @@ from oasis_harness.engine import Engine
 from oasis_harness.errors import OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools, frozen_tools
 from oasis_harness.render import Dialect
-from oasis_harness.replies import CallSyntax
 
 __all__ = ["dialect_of", "new_file", "registry_of"]
 
@@ -19,13 +18,12 @@ def dialect_of(
 ) -> Dialect:
     """Return how the model is spoken to; a conversation that is not new is given exactly its own `arguments`."""
     card = engine.card
-    syntax = CallSyntax(*card.call_syntax) if card.call_syntax is not None else None
     return Dialect.compose(
         card.chat_template,
         variables=card.template_variables,
         arguments=arguments,
         date=date,
-        syntax=syntax,
+        syntax=card.call_syntax,
         stops=card.stops,
         sets_switch=is_new,
     )

@@ -151,8 +151,7 @@ class Recorder:
 
     def spoken(self, sampling: Sampling) -> Sampling:
         """Return `sampling` with what may be called, and how this dialect writes a call."""
-        opener, closer = self.dialect.syntax.opener, self.dialect.syntax.closer
-        return replace(sampling, tools=self.schemas, opener=opener, closer=closer, is_json=self.dialect.is_json)
+        return replace(sampling, tools=self.schemas, syntax=self.dialect.syntax)
 
     def fork(self, at: Node | None) -> "Recorder":
         """Return a recorder of a fork of the conversation."""

@@ -82,7 +82,7 @@ def _subject(where: str, settings: Mapping[str, str], date: datetime.date) -> _S
     else:
         source, variables, stops, syntax, tokenizer = _of_model(where)
     template = Template(source, variables={**variables, **texts}, arguments=switches, date=date)
-    return _Subject(template, CallSyntax(*syntax) if syntax else None, stops, _named(where), tokenizer)
+    return _Subject(template, syntax, stops, _named(where), tokenizer)
 
 
 def _named(where: str) -> str:
@@ -90,7 +90,7 @@ def _named(where: str) -> str:
     return path.name if path.is_file() else where
 
 
-def _of_file(path: Path) -> tuple[str, Any]:
+def _of_file(path: Path) -> tuple[str, CallSyntax | None]:
     try:
         source = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:

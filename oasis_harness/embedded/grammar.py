@@ -37,11 +37,13 @@ class CallGate:
 
     def __init__(self, sampling: Sampling, tokenizer: Tokenizer, ll_tokenizer: Any) -> None:
         self._choice = sampling.tool_choice
-        self._opener, self._closer = sampling.opener.encode(), sampling.closer.encode()
+        syntax = sampling.syntax
+        self._opener = syntax.opener.encode() if syntax else b""
+        self._closer = syntax.closer.encode() if syntax else b""
         self._tokenizer = tokenizer
         self._tail = b""
         self._matcher: Any = None
-        has_grammar = bool(sampling.is_json and sampling.tools and sampling.opener and sampling.closer)
+        has_grammar = bool(syntax and syntax.is_json and sampling.tools and syntax.opener and syntax.closer)
         self._ll_tokenizer = ll_tokenizer if has_grammar else None
         self._call = _call_rule(sampling.tools, sampling.max_string) if has_grammar else ""
         if self._choice is ToolChoice.REQUIRED:
@@ -73,12 +75,12 @@ class CallGate:
         if self._ll_tokenizer is None:
             raise ToolChoiceUnsupported(
                 "the tool choice `required` needs a tool and a call syntax with JSON between two marks; here are "
-                f"{len(sampling.tools)} tools and the marks {sampling.opener!r} and {sampling.closer!r}.",
+                f"{len(sampling.tools)} tools and the marks {self._opener.decode()!r} and {self._closer.decode()!r}.",
                 remedy="Use `auto`.",
                 sampling=sampling,
             )
-        opener = _mark(sampling.opener, self._tokenizer)
-        self._matcher = self._matching(f"start: {opener} call {_mark(sampling.closer, self._tokenizer)}\n{self._call}")
+        opener, closer = (_mark(mark.decode(), self._tokenizer) for mark in (self._opener, self._closer))
+        self._matcher = self._matching(f"start: {opener} call {closer}\n{self._call}")
 
     def _arm(self, overshoot: bytes) -> None:
         closer = _mark(self._closer.decode(), self._tokenizer)

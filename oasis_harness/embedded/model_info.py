@@ -10,8 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oasis_harness.engine import CallParser, ModelInfo
+from oasis_harness.engine import ModelInfo
 from oasis_harness.errors import BadModel
+from oasis_harness.replies import CallSyntax
 from oasis_harness.tokens import Tokenizer, load_tokenizer
 
 from .blas import load_blas
@@ -43,7 +44,7 @@ def read_model_info(folder: Path, name: str) -> ModelInfo:
     )
 
 
-def call_syntax(template: str, specials: Mapping[str, int] | None = None) -> tuple[str, str, CallParser] | None:
+def call_syntax(template: str, specials: Mapping[str, int] | None = None) -> CallSyntax | None:
     """Return the call syntax mlx-lm knows for this template, or None; `specials` are the vocabulary's own tokens."""
     load_blas()  # mlx comes in with mlx-lm
     try:
@@ -55,7 +56,7 @@ def call_syntax(template: str, specials: Mapping[str, int] | None = None) -> tup
     if parser_name is None:
         return None
     parser = importlib.import_module(f"mlx_lm.tool_parsers.{parser_name}")
-    return parser.tool_call_start, parser.tool_call_end, parser.parse_tool_call
+    return CallSyntax(parser.tool_call_start, parser.tool_call_end, parser.parse_tool_call)
 
 
 def _chat_template(folder: Path, settings: dict[str, Any], name: str) -> str:

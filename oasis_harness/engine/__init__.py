@@ -5,7 +5,6 @@ events: a divergence is a token index here, and whoever knows the conversation a
 """
 
 from .base import (
-    CallParser,
     Completion,
     Engine,
     Finish,
@@ -22,7 +21,6 @@ from .reuse import Cause, Policy, Reuse, check_reuse, measure_reuse
 from .scripted import Faults, ScriptedEngine
 
 __all__ = [
-    "CallParser",
     "Cause",
     "Completion",
     "Engine",

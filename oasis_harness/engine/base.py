@@ -1,17 +1,17 @@
 """What every engine is asked and what it answers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oasis_harness.replies import CallSyntax
 from oasis_harness.tokens import Tokenizer
 
 __all__ = [
-    "CallParser",
     "Completion",
     "Engine",
     "Finish",
@@ -45,10 +45,6 @@ class Finish(StrEnum):
     CANCELLED = "cancelled"
 
 
-CallParser: TypeAlias = Callable[[str, Sequence[Mapping[str, Any]]], Any]
-"""(text between the marks, tool schemas) to `{"name", "arguments"}` or a list of them; raises on nonsense."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What a harness must know of a loaded model to talk to it."""
@@ -61,8 +57,8 @@ class ModelInfo:
     stop_ids: frozenset[int]
     n_context: int
     """The context window, in tokens."""
-    call_syntax: tuple[str, str, CallParser] | None = None
-    """How this model family writes a call: opener, closer, parser; None when it has no syntax of its own."""
+    call_syntax: CallSyntax | None = None
+    """How this model family writes a call; None when it has no syntax of its own."""
     opens_calls: bool = True
     """False for a model known never to open a call by itself; it has to be driven."""
 
@@ -91,11 +87,8 @@ class Sampling:
     tool_choice: ToolChoice = ToolChoice.AUTO
     tools: tuple[bytes, ...] = ()
     """Canonical JSON of the schemas that may be called."""
-    opener: str = ""
-    """What opens a call in this dialect; the grammar arms there."""
-    closer: str = ""
-    is_json: bool = True
-    """Whether a call between the marks is `{"name": …, "arguments": …}`."""
+    syntax: CallSyntax | None = None
+    """How a call is written in this dialect; the grammar arms at its opener."""
     max_string: int = 0
     """The most characters of a text argument that the grammar allows; 0 sets no limit."""
     max_tokens: int = 1024

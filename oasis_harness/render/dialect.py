@@ -8,7 +8,7 @@ All of it is decided once, by the certificate.
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oasis_harness.canonical import canonical_json
@@ -30,8 +30,6 @@ class Dialect:
     template: Template
     certificate: Certificate
     syntax: CallSyntax
-    is_json: bool
-    """Whether a call between its marks is `{"name": …, "arguments": …}`."""
     switch: Switch | None = None
     """The switch that was set, so that the template itself keeps what the model thought."""
 
@@ -67,8 +65,7 @@ class Dialect:
         if not certificate.uses_date:
             template = template.at(None)
         template = template.shaped(Shape(certificate.has_parts, certificate.lists_no_tools))
-        form = certificate.calls
-        return cls(template, certificate, (form and syntax) or JSON_CALLS, form is None or form.is_json, switch)
+        return cls(template, certificate, _syntax(certificate, syntax), switch)
 
     @property
     def drops_thoughts(self) -> bool:
@@ -146,7 +143,7 @@ class Dialect:
 
         They came with event `index`.
         """
-        how = f"\n\n{self._how_to_call()}" if self.is_json else ""
+        how = f"\n\n{self._how_to_call()}" if self.syntax.is_json else ""
         lines = _lines(map(json.loads, tools), f"event {index} ")
         return joined("", ["You can now also call these functions:\n", lines, how])
 
@@ -162,6 +159,12 @@ class Dialect:
             f'{self.syntax.opener}{{"name": <name>, "arguments": <arguments>}}{self.syntax.closer}\n'
             "and wait for its result."
         )
+
+
+def _syntax(certificate: Certificate, known: CallSyntax | None) -> CallSyntax:
+    """Return how calls are written: as the family does where the template takes part in it, else in words of ours."""
+    form = certificate.calls
+    return replace((form and known) or JSON_CALLS, is_json=form is None or form.is_json)
 
 
 def _lines(tools: Iterable[Mapping[str, Any]], prefix: str) -> OwnedText:

@@ -10,18 +10,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 __all__ = ["JSON_CALLS", "CallSyntax", "GivenIds", "ToolCall"]
 
 
-class CallSyntax(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallSyntax:
     """How a dialect writes a call: the marks around it, and a parser of what stands between them."""
 
     opener: str
     closer: str
     parse: Callable[[str, Sequence[Mapping[str, Any]]], Any]
     """(text between the marks, tool schemas) to `{"name", "arguments"}` or a list of them; raises on nonsense."""
+    is_json: bool = False
+    """Whether `{"name": …, "arguments": …}` is known to stand between the marks, so that a grammar can ask for it."""
 
 
 class GivenIds(StrEnum):
@@ -37,7 +40,7 @@ def _json_call(text: str, tools: Sequence[Mapping[str, Any]]) -> Any:
     return json.loads(text)
 
 
-JSON_CALLS = CallSyntax("<tool_call>", "</tool_call>", _json_call)
+JSON_CALLS = CallSyntax("<tool_call>", "</tool_call>", _json_call, is_json=True)
 """`<tool_call>{"name": …, "arguments": …}</tool_call>`, for templates that know no tools."""
 
 

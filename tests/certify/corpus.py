@@ -12,7 +12,6 @@ from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, To
 from oasis_harness.embedded import call_syntax
 from oasis_harness.errors import RenderError, TemplateFailed
 from oasis_harness.render import Delta, Dialect, Renderer
-from oasis_harness.replies import CallSyntax
 from oasis_harness.templates import Message, Template
 
 from ..render.talk import EPOCH, tool
@@ -57,8 +56,7 @@ def templates() -> Iterator[tuple[str, str]]:
 def drive(name: str, source: str) -> Driven:
     """Certify a template and drive it through a conversation of five turns."""
     driven = Driven(name)
-    known = call_syntax(source)
-    syntax = CallSyntax(*known) if known is not None else None
+    syntax = call_syntax(source)
     started = time.perf_counter()
     try:
         template = Template(source, variables=VARIABLES, date=_DATE)

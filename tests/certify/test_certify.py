@@ -172,7 +172,7 @@ def test_the_marks_of_json_calls_do_not_make_calls_json() -> None:
     """Coder and GLM write XML between the same `<tool_call>` marks, so no JSON grammar may be armed."""
     form = certificate(CODER, syntax=JSON_CALLS).calls
     assert form is not None and not form.is_json
-    assert not dialect(BY_NAME["glm"]).is_json and dialect(BY_NAME["chatml with tools"]).is_json
+    assert not dialect(BY_NAME["glm"]).syntax.is_json and dialect(BY_NAME["chatml with tools"]).syntax.is_json
 
 
 def test_arguments_inside_a_string_are_not_the_json_a_grammar_would_write() -> None:

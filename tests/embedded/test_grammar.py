@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +17,7 @@ from oasis_harness import Sampling, ToolChoice, Tools
 from oasis_harness.embedded.decode import Sampler
 from oasis_harness.embedded.grammar import CallGate, grammar_tokenizer
 from oasis_harness.errors import ToolChoiceUnsupported
+from oasis_harness.replies import JSON_CALLS, CallSyntax
 from oasis_harness.tokens import Tokenizer, byte_tokenizer
 
 PLAIN = byte_tokenizer(["<|im_start|>", "<|im_end|>"])
@@ -40,9 +42,7 @@ def schemas() -> tuple[bytes, ...]:
 
 
 def gate(choice: ToolChoice, tokenizer: Tokenizer = PLAIN, **options: Any) -> CallGate:
-    sampling = Sampling(
-        **{"tool_choice": choice, "tools": schemas(), "opener": "<tool_call>", "closer": "</tool_call>", **options}
-    )
+    sampling = Sampling(**{"tool_choice": choice, "tools": schemas(), "syntax": JSON_CALLS, **options})
     return CallGate(sampling, tokenizer, GRAMMARS[id(tokenizer)])
 
 
@@ -129,7 +129,9 @@ def test_text_arguments_can_be_bounded() -> None:
 @given(seed=st.integers(0, 200))
 def test_none_holds_at_any_temperature(seed: int) -> None:
     """The gate sees the drawn scores, so a draw cannot slip past it; and nothing loops for ever."""
-    sampling = Sampling(tool_choice=ToolChoice.NONE, opener="<t>", closer="</t>", temperature=50.0, seed=seed)
+    sampling = Sampling(
+        tool_choice=ToolChoice.NONE, syntax=CallSyntax("<t>", "</t>", JSON_CALLS.parse), temperature=50.0, seed=seed
+    )
     tokenizer = byte_tokenizer(["<t>"])
     closed = CallGate(sampling, tokenizer, None)
     sampler = Sampler(sampling, closed, len(tokenizer.pieces), n_prompt=1)
@@ -180,8 +182,8 @@ def test_required_without_tools_or_in_a_foreign_syntax_is_refused() -> None:
     with pytest.raises(ToolChoiceUnsupported, match="0 tools"):
         gate(ToolChoice.REQUIRED, tools=())
     with pytest.raises(ToolChoiceUnsupported, match="required"):
-        gate(ToolChoice.REQUIRED, is_json=False)
-    assert follow(gate(ToolChoice.AUTO, is_json=False), PLAIN, b"<tool_call>anything")
+        gate(ToolChoice.REQUIRED, syntax=replace(JSON_CALLS, is_json=False))
+    assert follow(gate(ToolChoice.AUTO, syntax=replace(JSON_CALLS, is_json=False)), PLAIN, b"<tool_call>anything")
 
 
 def test_a_token_that_opens_a_call_and_begins_it_arms_the_grammar_in_its_middle() -> None:
@@ -190,7 +192,7 @@ def test_a_token_that_opens_a_call_and_begins_it_arms_the_grammar_in_its_middle(
     tokenizer = Tokenizer(pieces, {"<|im_end|>": 257}, lambda text: text.encode(), digest="sha256:test")
     grammar = grammar_tokenizer(tokenizer, len(pieces), 257)
     for token, allowed in ((258, {ord("m")}), (259, set(range(256)))):
-        sampling = Sampling(tools=schemas(), opener="<tool_call>", closer="</tool_call>")
+        sampling = Sampling(tools=schemas(), syntax=JSON_CALLS)
         opened = CallGate(sampling, tokenizer, grammar)
         for part in (*b"<tool_call", token):
             opened.accept(part)

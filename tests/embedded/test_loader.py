@@ -118,7 +118,6 @@ def test_the_call_syntax_of_a_family_comes_from_mlx_lm() -> None:
     tokenizer = byte_tokenizer(["<tool_call>", "</tool_call>"])
     syntax = call_syntax("{{ '<tool_call>' + tool_call.name }}", tokenizer.specials)
     assert syntax is not None
-    opener, closer, parse = syntax
-    assert (opener, closer) == ("<tool_call>", "</tool_call>")
-    assert parse('{"name": "f", "arguments": {}}', []) == {"name": "f", "arguments": {}}
+    assert (syntax.opener, syntax.closer) == ("<tool_call>", "</tool_call>")
+    assert syntax.parse('{"name": "f", "arguments": {}}', []) == {"name": "f", "arguments": {}}
     assert call_syntax(CHATML) is None

@@ -102,7 +102,7 @@ def dialect(family: Family, **arguments: object) -> Dialect:
         return composed
     template = Template(family.source, **options)
     certificate = certify_template(template, family.syntax, stops=family.stops)
-    return Dialect(template, certificate, family.syntax or JSON_CALLS, certificate.calls is None or composed.is_json)
+    return Dialect(template, certificate, composed.syntax)
 
 
 class Driver:

@@ -1,6 +1,7 @@
 """Dialects: what a template does not know travels as text, and a conversation is bound to what rendered it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_tools_it_does_not_know_or_nobody_can_read_are_listed_as_text(source: st
     system = messages[0]["content"]
     assert tools == [] and system.index("Be brief.") < system.index('"name": "shell"') < system.index("tidy")
     assert '<tool_call>{"name": <name>, "arguments": <arguments>}</tool_call>' in system
-    assert spoken.syntax is JSON_CALLS and spoken.is_json
+    assert spoken.syntax == JSON_CALLS and spoken.syntax.is_json
 
 
 def test_the_head_stands_before_the_users_words_where_there_is_no_system_role() -> None:
@@ -98,6 +99,6 @@ def test_a_schema_reaches_the_parser_of_the_models_syntax() -> None:
         seen.append(tools)
         return XML_CALLS.parse(text, [])
 
-    spoken = compose(CHATML_TOOLS, syntax=XML_CALLS._replace(parse=parse))
+    spoken = compose(CHATML_TOOLS, syntax=replace(XML_CALLS, parse=parse))
     calls = spoken.parse(b"<tool_call><function=shell>\n</function></tool_call>", 1, (SHELL,)).calls
     assert [call.name for call in calls] == ["shell"] and seen == [[json.loads(SHELL)]]

@@ -1,6 +1,7 @@
 """Replies: text, reasoning and calls are found in whatever a model sampled, and nothing in it raises."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -183,7 +184,7 @@ def test_a_parser_that_says_everything_is_quoted_in_short() -> None:
     def parse_(text: str, tools: object) -> object:
         raise ValueError(f"could not parse {text}\ud800")
 
-    (error,) = errors(read(f"<tool_call>{'x' * 9000}</tool_call>", JSON_CALLS._replace(parse=parse_)))
+    (error,) = errors(read(f"<tool_call>{'x' * 9000}</tool_call>", replace(JSON_CALLS, parse=parse_)))
     assert len(error) < 300 and error.encode()
 
 

@@ -62,9 +62,13 @@ def read(name: str, text: str) -> list[tuple[str, Any, str]]:
     return [(call.name, dict(call.arguments), call.error) for call in parsed.calls]
 
 
+def marks(name: str) -> tuple[str, str]:
+    return syntax(name).opener, syntax(name).closer
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_each_parser_reads_its_own_form(name: str) -> None:
-    opener, closer, _ = syntax(name)
+    opener, closer = marks(name)
     call = f"{opener}{BODIES[name]}{closer}"
     assert read(name, f"Let me.\n{call}") == [("write", ARGUMENTS, "")]
     assert read(name, f"{call}\n{call}") == [("write", ARGUMENTS, "")] * 2
@@ -72,7 +76,7 @@ def test_each_parser_reads_its_own_form(name: str) -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_no_parser_raises_through_parse(name: str) -> None:
-    opener, closer, _ = syntax(name)
+    opener, closer = marks(name)
     for body in ("", "x", "{", "[", '{"name": 1}', BODIES[name][:-3], BODIES[name][3:], "[" * 3000):
         for text in (f"{opener}{body}{closer}", f"{opener}{body}", f"{opener}{opener}{body}{closer}{closer}"):
             assert len({call.id for call in parse_reply(text.encode(), syntax(name), index=5, tools=[TOOL]).calls}) >= 1
@@ -81,7 +85,7 @@ def test_no_parser_raises_through_parse(name: str) -> None:
 @pytest.mark.parametrize("name", ["json_tools", "qwen3_coder", "mistral", "pythonic", "glm47", "minimax_m2", "kimi_k3"])
 def test_marks_inside_an_argument_are_part_of_it(name: str) -> None:
     """A file about calls can be written in every syntax."""
-    opener, closer, _ = syntax(name)
+    opener, closer = marks(name)
     for value in (f"x{opener}y", f"x{opener}y{closer}z"):
         body = BODIES[name].replace("a/é.py", value)
         assert read(name, f"{opener}{body}{closer}") == [("write", {"path": value, "n": 3}, "")]

@@ -124,8 +124,7 @@ class Dialects:
             card = ScriptedEngine([]).card
             return _Source(card.chat_template, card.template_variables, None, card.stops)
         card = self._card(name)
-        syntax = CallSyntax(*card.call_syntax) if card.call_syntax else None
-        return _Source(card.chat_template, card.template_variables, card.tokenizer, card.stops, syntax)
+        return _Source(card.chat_template, card.template_variables, card.tokenizer, card.stops, card.call_syntax)
 
     def _card(self, name: str) -> ModelInfo:
         from oasis_harness.embedded import find_model, read_model_info
@@ -185,7 +184,7 @@ def _compose(name: str, source: _Source, arguments: Mapping[str, object]) -> Spo
     from oasis_harness.embedded import call_syntax
 
     known = call_syntax(source.text, source.tokenizer.specials if source.tokenizer else None)
-    return Spoken(name, composed(CallSyntax(*known)) if known else dialect, source.tokenizer)
+    return Spoken(name, composed(known) if known else dialect, source.tokenizer)
 
 
 def _is_degraded(dialect: Dialect) -> bool:
