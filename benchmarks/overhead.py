@@ -60,7 +60,7 @@ class FreeEngine:
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         eos = settings["eos_token"]
         variables = {key: value for key, value in settings.items() if key.endswith("_token") and isinstance(value, str)}
-        self.card = ModelInfo(
+        self.model_info = ModelInfo(
             name=folder.name,
             tokenizer=tokenizer,
             chat_template=settings["chat_template"],

@@ -72,11 +72,11 @@ class Model:
     """How many calls one reply may hold."""
     answer: Callable[[str], str] = str
 
-    def card(self) -> ModelInfo:
+    def model_info(self) -> ModelInfo:
         """Return its card; it reads bytes."""
         tokenizer = byte_tokenizer(self.stops)
         return replace(
-            ScriptedEngine([]).card,
+            ScriptedEngine([]).model_info,
             tokenizer=tokenizer,
             chat_template=(FOLDER / f"{self.name}.jinja").read_bytes().decode(),
             template_variables={"bos_token": "<s>", "eos_token": "</s>"},
@@ -89,7 +89,7 @@ class Model:
         (folder / "calc.py").write_text(CALC, encoding="utf-8", newline="")
         (folder / "notes.md").write_text("add() is wrong: it subtracts.\n", encoding="utf-8", newline="")
         return Session(
-            ScriptedEngine(replies, card=self.card()),
+            ScriptedEngine(replies, model_info=self.model_info()),
             system=SYSTEM,
             tools=workspace_tools(folder),
             skills=Skills.shipped(),

@@ -31,9 +31,10 @@ def call(name, **arguments):
 
 engine = ScriptedEngine([call("list_dir"), call("search", pattern="ü") + call("weather", city="Ulm"), "Done.", "Ja."])
 if len(sys.argv) > 3:
-    engine.card = replace(engine.card, tokenizer=load_tokenizer(Path(sys.argv[3])))
+    engine.model_info = replace(engine.model_info, tokenizer=load_tokenizer(Path(sys.argv[3])))
 # Asks for the date, so that a clock or a locale would show.
-engine.card = replace(engine.card, chat_template="{{ strftime_now('%d %B %Y %A %x') }}\\n" + engine.card.chat_template)
+dated = "{{ strftime_now('%d %B %Y %A %x') }}\\n" + engine.model_info.chat_template
+engine.model_info = replace(engine.model_info, chat_template=dated)
 
 tools = workspace_tools(sys.argv[2])
 

@@ -11,8 +11,8 @@ from .loop import (
     Finished,
     Reason,
 )
+from .reasoning import ReasoningPolicy
 from .session import Session
-from .thoughts import Thoughts
 from .tool_policy import N_REQUIRED, ChooseTools, required_then_none
 from .turn import Turn, Usage
 
@@ -25,8 +25,8 @@ __all__ = [
     "ChooseTools",
     "Finished",
     "Reason",
+    "ReasoningPolicy",
     "Session",
-    "Thoughts",
     "Turn",
     "Usage",
     "required_then_none",

@@ -46,23 +46,23 @@ class Asking:
         # Until its reply is recorded, nothing is expected of this call; the one after it counts as a first one.
         is_first_call, self._was_asked = not self._was_asked, False
         steps = self._engine.generate(Prompt(self.key, conversation.ids), sampling)
-        outcome: Completion | None = None
+        completion: Completion | None = None
         turn: Turn | None = None
         try:
             for step in steps:
                 if isinstance(step, Completion):
-                    outcome = step
+                    completion = step
                 else:
                     yield step
         except Exception:
             raise  # the engine's own; it knows what it holds
         except BaseException:
-            outcome = outcome or self._cancelled(steps)
+            completion = completion or self._cancelled(steps)
             raise
         finally:
             with self._writing:
-                if outcome is not None and not self.is_closed:
-                    turn = self._record(outcome, expected, sampling.tool_choice, policy, is_first_call=is_first_call)
+                if completion is not None and not self.is_closed:
+                    turn = self._record(completion, expected, sampling.tool_choice, policy, is_first_call=is_first_call)
         return turn
 
     def share(self, branch: "Asking") -> None:
@@ -88,17 +88,17 @@ class Asking:
             raise
 
     def _record(
-        self, outcome: Completion, expected: int, tool_choice: ToolChoice, policy: Policy, *, is_first_call: bool
+        self, completion: Completion, expected: int, tool_choice: ToolChoice, policy: Policy, *, is_first_call: bool
     ) -> Turn:
         """Append the reply, then check the reuse: a deficit under `raise` must not lose what was sampled."""
         try:
-            parsed = self._recorder.reply(outcome, tool_choice)
+            parsed = self._recorder.reply(completion, tool_choice)
         except BaseException:
             self._engine.forget(self.key)
             raise
         self._was_asked = True
-        reuse = measure_reuse(expected, outcome, is_first_call=is_first_call)
-        turn = Turn.of(len(self.turns) + 1, parsed, outcome, reuse)
+        reuse = measure_reuse(expected, completion, is_first_call=is_first_call)
+        turn = Turn.of(len(self.turns) + 1, parsed, completion, reuse)
         self.turns.append(turn)
         check_reuse(reuse, policy)
         return turn

@@ -17,14 +17,14 @@ def dialect_of(
     engine: Engine, arguments: Mapping[str, object], date: datetime.date | None, *, is_new: bool = True
 ) -> Dialect:
     """Return how the model is spoken to; a conversation that is not new is given exactly its own `arguments`."""
-    card = engine.card
+    info = engine.model_info
     return Dialect.compose(
-        card.chat_template,
-        variables=card.template_variables,
+        info.chat_template,
+        variables=info.template_variables,
         arguments=arguments,
         date=date,
-        syntax=card.call_syntax,
-        stops=card.stops,
+        syntax=info.call_syntax,
+        stops=info.stops,
         sets_switch=is_new,
     )
 

@@ -12,8 +12,8 @@ from oasis_harness.conversation import (
     Head,
     Node,
     Note,
+    ReasoningDropped,
     Reply,
-    ThoughtsDropped,
     ToolResult,
     ToolResults,
     ToolsAdded,
@@ -27,23 +27,23 @@ from oasis_harness.render import Dialect, Renderer
 from oasis_harness.replies import Parsed, ToolCall
 from oasis_harness.tokens import N_NEAR, Seam, SeamCount
 
-from .thoughts import Thoughts, without_thoughts
+from .reasoning import ReasoningPolicy, without_reasoning
 
 __all__ = ["Recorder"]
 
 
 class Recorder:
-    """Appends to `conversation` in `dialect`, for the model of `card`."""
+    """Appends to `conversation` in `dialect`, for the model of `model_info`."""
 
     def __init__(
         self,
         conversation: Conversation,
         dialect: Dialect,
-        card: ModelInfo,
+        model_info: ModelInfo,
         tools: dict[str, Tool],
         *,
         schemas: tuple[bytes, ...] | None = None,
-        thoughts: Thoughts = Thoughts.RETAIN,
+        reasoning: ReasoningPolicy = ReasoningPolicy.RETAIN,
     ) -> None:
         self.conversation = conversation
         self.dialect = dialect
@@ -51,9 +51,9 @@ class Recorder:
         """What runs when a tool is called, by name."""
         self.schemas = schemas if schemas is not None else _shown_tools(conversation)
         """The schemas the model was shown, and may call."""
-        self.thoughts = thoughts
+        self.reasoning = reasoning
         self._renderer = Renderer(dialect)
-        self._card = card
+        self._model_info = model_info
         self._counted: tuple[Node | None, SeamCount] = None, SeamCount()
         self._parsed: tuple[Node, tuple[bytes, ...], Parsed] | None = None
 
@@ -67,7 +67,7 @@ class Recorder:
     def is_waiting(self) -> bool:
         """Whether something was sent that has no reply."""
         node = last_sent(self.conversation.tip)
-        return bool(node.sent) and not isinstance(node.event, Reply | ThoughtsDropped)
+        return bool(node.sent) and not isinstance(node.event, Reply | ReasoningDropped)
 
     @property
     def seams(self) -> SeamCount:
@@ -75,7 +75,7 @@ class Recorder:
         counted, seams = self._counted
         node: Node | None = self.conversation.tip
         while node is not None and node is not counted:
-            seams += self._card.tokenizer.count_seam(_last_ids(node.parent, node.epoch), node.ids)
+            seams += self._model_info.tokenizer.count_seam(_last_ids(node.parent, node.epoch), node.ids)
             node = node.parent
         self._counted = self.conversation.tip, seams
         return seams
@@ -95,7 +95,7 @@ class Recorder:
             )
         bodies: list[Body] = []
         tip = self.conversation.tip
-        for prepare in (self._given_up, self._without_thoughts):
+        for prepare in (self._given_up, self._without_reasoning):
             body = prepare(tip)
             if body is not None:
                 tip = Node.after(tip, body)
@@ -133,11 +133,11 @@ class Recorder:
             self.schemas += new
         self.tools = {tool.name: tool for tool in tools} | self.tools
 
-    def reply(self, outcome: Completion, tool_choice: ToolChoice) -> Parsed:
+    def reply(self, completion: Completion, tool_choice: ToolChoice) -> Parsed:
         """Append what was sampled, and return its parts."""
-        data = self._card.tokenizer.decode(outcome.ids)
-        reply = Reply(data, outcome.finish, tool_choice, outcome.n_pending)
-        return self.parse(self.conversation.append(reply, data, outcome.ids))
+        data = self._model_info.tokenizer.decode(completion.ids)
+        reply = Reply(data, completion.finish, tool_choice, completion.n_pending)
+        return self.parse(self.conversation.append(reply, data, completion.ids))
 
     def parse(self, node: Node) -> Parsed:
         """Return the parts of the reply `node`; the last one asked for is not parsed again."""
@@ -157,7 +157,12 @@ class Recorder:
         """Return a recorder of a fork of the conversation."""
         shown = self.schemas if at is None else None  # an older tip may have been shown fewer
         return Recorder(
-            self.conversation.fork(at), self.dialect, self._card, self.tools, schemas=shown, thoughts=self.thoughts
+            self.conversation.fork(at),
+            self.dialect,
+            self._model_info,
+            self.tools,
+            schemas=shown,
+            reasoning=self.reasoning,
         )
 
     def _append(self, *bodies: Body) -> None:
@@ -166,16 +171,16 @@ class Recorder:
 
     def _said(self, tip: Node, event: Event) -> Body:
         """Return `event` with the bytes and ids that it adds after `tip`."""
-        tokenizer = self._card.tokenizer
+        tokenizer = self._model_info.tokenizer
         delta = self._renderer.extend(tip, event)
         ids = tokenizer.encode(delta.data, delta.authored)
         n_tokens = tip.n_tokens + len(ids)
-        if n_tokens >= self._card.n_context:
+        if n_tokens >= self._model_info.n_context:
             raise PromptTooLong(
-                f"this turn makes the prompt {n_tokens:,} tokens long, the window has {self._card.n_context:,}.",
+                f"this turn makes the prompt {n_tokens:,} tokens long, the window has {self._model_info.n_context:,}.",
                 remedy="Start a new Session, or go on with Session.load(path, engine) on a model of a larger window.",
                 n_tokens=n_tokens,
-                n_context=self._card.n_context,
+                n_context=self._model_info.n_context,
             )
         before = _last_ids(tip, tip.epoch, 1)
         return Body(event, delta.data, ids, tokenizer.seam(before[-1] if before else None, ids))
@@ -186,25 +191,25 @@ class Recorder:
             return None
         return Body(Reply(b"", "cancelled", ToolChoice.NONE, tip.n_tokens - tip.n_expected), b"", (), "")
 
-    def _without_thoughts(self, tip: Node) -> Body | None:
+    def _without_reasoning(self, tip: Node) -> Body | None:
         """Open an epoch without what the model thought, if it shall be and was thought since the last was opened."""
-        if self.thoughts is not Thoughts.EPOCH or not self.dialect.drops_thoughts:
+        if self.reasoning is not ReasoningPolicy.EPOCH or not self.dialect.drops_reasoning:
             return None
-        trimmed = without_thoughts(tip, self.dialect, self._card.tokenizer)
+        trimmed = without_reasoning(tip, self.dialect, self._model_info.tokenizer)
         if trimmed.n_dropped == 0:
             return None
         n_kept = min(trimmed.n_kept, tip.n_expected)
-        event = ThoughtsDropped(self.conversation.epoch, tip.digest, n_kept, trimmed.n_dropped)
-        return Body(event, self._card.tokenizer.decode(trimmed.ids), tuple(trimmed.ids), Seam.START)
+        event = ReasoningDropped(self.conversation.epoch, tip.digest, n_kept, trimmed.n_dropped)
+        return Body(event, self._model_info.tokenizer.decode(trimmed.ids), tuple(trimmed.ids), Seam.START)
 
     def _result(self, call: ToolCall, result: str | ToolResult) -> ToolResult:
         if isinstance(result, str):
             return ToolResult(call.id, call.name, self._text(result))
-        content = self._card.tokenizer.escape(result.content)
+        content = self._model_info.tokenizer.escape(result.content)
         return ToolResult(call.id, call.name, content, result.is_error)
 
     def _text(self, text: str) -> bytes:
-        return self._card.tokenizer.escape(text_bytes(text))
+        return self._model_info.tokenizer.escape(text_bytes(text))
 
 
 def _shown_tools(conversation: Conversation) -> tuple[bytes, ...]:

@@ -35,8 +35,8 @@ from oasis_harness.tokens import SeamCount
 
 from .asking import Asking, last_value
 from .opening import dialect_of, new_file, registry_of
+from .reasoning import ReasoningPolicy
 from .recorder import Recorder
-from .thoughts import Thoughts
 from .tool_policy import choose_tools
 from .turn import Turn
 
@@ -55,7 +55,7 @@ class Session:
         policy: What to do about a reuse deficit: `warn` or `raise`.
         arguments: Switches of the chat template, such as `enable_thinking`.
         date: What a template that asks for the date is told, for the whole conversation; today if not given.
-        thoughts: What becomes of what the model thought, where its template would drop it: `retain` or `epoch`.
+        reasoning: What becomes of what the model thought, where its template would drop it: `retain` or `epoch`.
         sampling: Defaults for every turn. The tool choice `auto` becomes a driven one where the model never opens a
             call by itself (see `opens_calls`).
     """
@@ -71,12 +71,12 @@ class Session:
         policy: Policy | str = Policy.WARN,
         arguments: Mapping[str, object] | None = None,
         date: datetime.date | None = None,
-        thoughts: Thoughts | str = Thoughts.RETAIN,
+        reasoning: ReasoningPolicy | str = ReasoningPolicy.RETAIN,
         sampling: Sampling | None = None,
     ) -> None:
         dialect = dialect_of(engine, arguments or {}, date or datetime.date.today())
         registry = registry_of(tools, skills)
-        encoder = engine.card.tokenizer
+        encoder = engine.model_info.tokenizer
         head = Head(
             epoch=dialect.epoch(encoder.digest),
             system=encoder.escape(text_bytes(system)),
@@ -85,7 +85,7 @@ class Session:
         )
         file = new_file(path) if path is not None else None
         conversation = Conversation(head, sink=file.append if file else None)
-        recorder = Recorder(conversation, dialect, engine.card, registry, thoughts=Thoughts(thoughts))
+        recorder = Recorder(conversation, dialect, engine.model_info, registry, reasoning=ReasoningPolicy(reasoning))
         self._begin(engine, recorder, policy, sampling, file)
 
     @classmethod
@@ -97,7 +97,7 @@ class Session:
         tools: Tools | None = None,
         skills: Skills | None = None,
         policy: Policy | str = Policy.WARN,
-        thoughts: Thoughts | str = Thoughts.RETAIN,
+        reasoning: ReasoningPolicy | str = ReasoningPolicy.RETAIN,
         sampling: Sampling | None = None,
     ) -> Self:
         """Continue the conversation in `path`, byte for byte and id for id; new events are written there.
@@ -119,13 +119,13 @@ class Session:
             conversation = Conversation.at(file.tip, sink=file.append)
             epoch = conversation.epoch
             dialect = dialect_of(engine, epoch.switches(), epoch.date(), is_new=False)
-            epoch.require(dialect.epoch(engine.card.tokenizer.digest))
+            epoch.require(dialect.epoch(engine.model_info.tokenizer.digest))
         except BaseException:
             file.close()
             raise
         session = cls.__new__(cls)
         registry = registry_of(tools, skills)
-        recorder = Recorder(conversation, dialect, engine.card, registry, thoughts=Thoughts(thoughts))
+        recorder = Recorder(conversation, dialect, engine.model_info, registry, reasoning=ReasoningPolicy(reasoning))
         session._begin(engine, recorder, policy, sampling, file)
         return session
 
@@ -174,7 +174,7 @@ class Session:
         does not find the end by itself either, replies and their text arguments are kept short. Sampling only: the
         prompt is the same.
         """
-        return self.engine.card.opens_calls
+        return self.engine.model_info.opens_calls
 
     @property
     def path(self) -> Path | None:
@@ -335,7 +335,7 @@ class Session:
         Raises:
             PromptTooLong: What waits for an answer leaves no room for one in this engine's window.
         """
-        n_tokens, n_context = self.conversation.tip.n_tokens, self.engine.card.n_context
+        n_tokens, n_context = self.conversation.tip.n_tokens, self.engine.model_info.n_context
         if n_tokens >= n_context:
             raise PromptTooLong(
                 f"the prompt that waits for an answer has {n_tokens:,} tokens, the window has {n_context:,}.",
@@ -345,6 +345,6 @@ class Session:
             )
         after_results = isinstance(last_sent(self.conversation.tip).event, ToolResults)
         sampling = choose_tools(
-            self.sampling, tool_choice, self.engine.card, has_tools=bool(self.tools), after_results=after_results
+            self.sampling, tool_choice, self.engine.model_info, has_tools=bool(self.tools), after_results=after_results
         )
         return self._recorder.spoken(replace(sampling, max_tokens=min(sampling.max_tokens, n_context - n_tokens)))

@@ -21,7 +21,12 @@ _MAX_TOKENS, _MAX_STRING = 160, 120
 
 
 def choose_tools(
-    sampling: Sampling, tool_choice: ToolChoice | str | None, card: ModelInfo, *, has_tools: bool, after_results: bool
+    sampling: Sampling,
+    tool_choice: ToolChoice | str | None,
+    info: ModelInfo,
+    *,
+    has_tools: bool,
+    after_results: bool,
 ) -> Sampling:
     """Return `sampling` with the tool choice of one turn, the one place where it is decided.
 
@@ -29,7 +34,7 @@ def choose_tools(
     is required to call a tool after a user turn, and to answer after results; its texts are kept short.
     """
     choice = ToolChoice(tool_choice or sampling.tool_choice)
-    if card.opens_calls:
+    if info.opens_calls:
         return replace(sampling, tool_choice=choice)
     if not tool_choice and has_tools and choice is ToolChoice.AUTO:
         choice = ToolChoice.NONE if after_results else ToolChoice.REQUIRED

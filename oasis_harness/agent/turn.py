@@ -32,15 +32,15 @@ class Turn:
     timing: Timing
 
     @classmethod
-    def of(cls, index: int, parsed: Parsed, outcome: Completion, reuse: Reuse) -> Self:
-        """Return the turn whose reply ended in `outcome`."""
+    def of(cls, index: int, parsed: Parsed, completion: Completion, reuse: Reuse) -> Self:
+        """Return the turn whose reply ended in `completion`."""
         return cls(
             index=index,
             text=parsed.text,
             reasoning=parsed.reasoning,
             calls=parsed.calls,
-            usage=Usage(outcome.n_presented, len(outcome.ids)),
+            usage=Usage(completion.n_presented, len(completion.ids)),
             reuse=reuse,
-            finish=outcome.finish,
-            timing=outcome.timing,
+            finish=completion.finish,
+            timing=completion.timing,
         )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from .certificate import Anchor, Break, Landmark, ReasoningForm
+from .certificate import Anchor, Break, Offset, ReasoningForm
 from .probes import NAME, Probe, Word
 from .sentinels import Cut
 
@@ -17,7 +17,7 @@ class Sent:
     probe: Probe
     reasoning_form: ReasoningForm | None
     cut: Cut | None
-    thought: str
+    reasoning: str
     """What the model thought, with its marks."""
     tools: int
     """Where what is written for the tools starts."""
@@ -28,7 +28,7 @@ class Sent:
 
     def without_closer(self) -> "Sent":
         """Return it without the mark that ends the reply, which is the template's, or a stop token."""
-        end = max(self._said(), self._call_end(), self._beside(), self.last[1] + len(self.thought))
+        end = max(self._said(), self._call_end(), self._beside(), self.last[1] + len(self.reasoning))
         return replace(self, text=self.text[:end])
 
     def left_by(self, rendered: str) -> Break | None:
@@ -36,7 +36,7 @@ class Sent:
         if rendered.startswith(self.text):
             return None
         at = common(self.text, rendered)
-        landmark, start = self._landmark(at)
+        anchor, start = self._anchor(at)
         n_bytes = len(self.text[start:at].encode()) if start <= at else -len(self.text[at:start].encode())
         return Break(
             n_bytes=len(self.text[:at].encode()),
@@ -44,34 +44,34 @@ class Sent:
             sent=self.text[at : at + 80],
             rendered=rendered[at : at + 80],
             what=self._what(at),
-            anchor=Anchor(landmark, n_bytes),
+            offset=Offset(anchor, n_bytes),
         )
 
-    def _landmark(self, at: int) -> tuple[Landmark, int]:
-        """Return the landmark that stays as far from the break in every conversation, and where it stands."""
+    def _anchor(self, at: int) -> tuple[Anchor, int]:
+        """Return the anchor that stays as far from the break in every conversation, and where it stands."""
         if self.last[0] <= at < self.last[1]:
-            return Landmark.LAST_REPLY, self.last[1]
+            return Anchor.LAST_REPLY, self.last[1]
         if self.first[0] <= at < self.first[1]:
-            return Landmark.FIRST_REPLY, self.first[1]
+            return Anchor.FIRST_REPLY, self.first[1]
         if not self.probe.is_call and at >= self._said() > 0:
-            return Landmark.LAST_END, len(self.text)
-        places = {Landmark.START: 0, Landmark.SYSTEM: self._before(Word.SYSTEM), Landmark.TOOLS: self.tools}
-        places |= {Landmark.USER: self._after(Word.USER), Landmark.RESULT: self._after(Word.DONE)}
-        places |= {Landmark.LAST_REPLY: self.last[1], Landmark.LAST_ANSWER: self.last[1] + len(self.thought)}
+            return Anchor.LAST_END, len(self.text)
+        places = {Anchor.START: 0, Anchor.SYSTEM: self._before(Word.SYSTEM), Anchor.TOOLS: self.tools}
+        places |= {Anchor.USER: self._after(Word.USER), Anchor.RESULT: self._after(Word.DONE)}
+        places |= {Anchor.LAST_REPLY: self.last[1], Anchor.LAST_ANSWER: self.last[1] + len(self.reasoning)}
         if self.first != self.last:
-            places[Landmark.FIRST_REPLY] = self.first[1]
+            places[Anchor.FIRST_REPLY] = self.first[1]
         if self.probe.is_call and self._said():
-            places |= {Landmark.FIRST_CALL: self._first_said(), Landmark.LAST_CALL: self._call_end()}
-        landmark = max((mark for mark in places if places[mark] <= at), key=lambda mark: places[mark])
-        return landmark, places[landmark]
+            places |= {Anchor.FIRST_CALL: self._first_said(), Anchor.LAST_CALL: self._call_end()}
+        anchor = max((mark for mark in places if places[mark] <= at), key=lambda mark: places[mark])
+        return anchor, places[anchor]
 
     def _what(self, at: int) -> str:
         words = self.text.rfind(Word.USER)
         if at < words:
             moved = self.text[at:words]
             return "tools" if NAME in moved else "system" if Word.SYSTEM in moved else "history"
-        if self._is_thought(at):
-            return "reasoning" if self.probe.reasoning else "empty thought"
+        if self._is_reasoning(at):
+            return "reasoning" if self.probe.reasoning else "empty reasoning"
         if at < self.last[1]:
             return "generation prompt" if self._is_in_opener(at) else "result"
         is_closer = at >= self._first_said() and not self._beside() > at
@@ -80,11 +80,11 @@ class Sent:
     def _is_in_opener(self, at: int) -> bool:
         return any(start <= at < end for start, end in (self.first, self.last))
 
-    def _is_thought(self, at: int) -> bool:
-        """Say whether a thought of this turn, or the mark that opens it, stands here."""
+    def _is_reasoning(self, at: int) -> bool:
+        """Say whether reasoning of this turn, or the mark that opens it, stands here."""
         if self.reasoning_form is None:
             return False
-        start, end = self.last[1], self.last[1] + len(self.thought)
+        start, end = self.last[1], self.last[1] + len(self.reasoning)
         if start <= at < end:
             return True
         mark = self.reasoning_form.opener.strip()

@@ -21,8 +21,8 @@ __all__ = [
     "Certificate",
     "Handling",
     "Kept",
-    "Landmark",
     "NoneContent",
+    "Offset",
     "ReasoningForm",
     "Switch",
     "Verdict",
@@ -70,7 +70,7 @@ class Kept(StrEnum):
     NEVER = "never"
 
 
-class Landmark(StrEnum):
+class Anchor(StrEnum):
     """A place in a conversation from which a break is measured, for it moves with the conversation. In their order."""
 
     START = "start of the prompt"
@@ -111,10 +111,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
-    """A place in any conversation: so many bytes from a landmark."""
+class Offset:
+    """A place in any conversation: so many bytes from an anchor."""
 
-    landmark: Landmark
+    anchor: Anchor
     n_bytes: int
     """Negative for a place before it."""
 
@@ -123,7 +123,7 @@ class Anchor:
 class Break:
     """Where a re-render would leave what was sent and sampled, in the probe's own conversation.
 
-    Of the probe's conversations it is the one that breaks earliest: a reply with or without a thought, a call with
+    Of the probe's conversations it is the one that breaks earliest: a reply with or without reasoning, a call with
     or without words beside it.
     """
 
@@ -137,7 +137,7 @@ class Break:
     """What a re-render puts there."""
     what: str
     """What is lost or moved, in a word or two: `reasoning`, `tools`, `system` ..."""
-    anchor: Anchor
+    offset: Offset
     """No conversation breaks before this place, and some break right here."""
 
 

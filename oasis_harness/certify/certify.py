@@ -225,14 +225,14 @@ def _rerender(
 
 
 def _kept(rerender: Rerender, native: CallForm | None, reasoning_form: ReasoningForm) -> Kept:
-    if reasoning_form.is_skipped:  # nothing is thought: what can be lost is the empty thought of the prompt
+    if reasoning_form.is_skipped:  # nothing is thought: what can be lost is the empty reasoning of the prompt
         if rerender.is_broken(BoundaryName.RESULT):
             return Kept.NEVER
         return Kept.WITHIN_TURN if rerender.is_broken(BoundaryName.USER) else Kept.ALWAYS
-    if rerender.keeps_thought(BoundaryName.USER):
+    if rerender.keeps_reasoning(BoundaryName.USER):
         return Kept.ALWAYS
     has_results = native is not None and native.has_role
-    return Kept.WITHIN_TURN if has_results and rerender.keeps_thought(BoundaryName.RESULT) else Kept.NEVER
+    return Kept.WITHIN_TURN if has_results and rerender.keeps_reasoning(BoundaryName.RESULT) else Kept.NEVER
 
 
 def _keep_switch(

@@ -23,7 +23,7 @@ class Word:
     """What is said in these conversations; no two begin alike, so that a break is not seen later than it is."""
 
     SYSTEM, PAST, USER, MORE = "Soasis4b81", "Poasis0d4e", "Uoasis5c27", "Moasis77a3"
-    FIRST, SAID, BESIDE, THOUGHT = "Foasis5a60", "Aoasis9d02", "Boasis21d7", "Toasis6f0b"
+    FIRST, SAID, BESIDE, REASONING = "Foasis5a60", "Aoasis9d02", "Boasis21d7", "Toasis6f0b"
     DONE, OTHER = "Doasis3e4f", "Ooasis8c19"
 
 
@@ -37,7 +37,7 @@ class Probe:
     reasoning: str = ""
     """What the reply thought."""
     is_cut: bool = False
-    """The reply ended inside its thought."""
+    """The reply ended inside its reasoning."""
 
     @property
     def is_call(self) -> bool:
@@ -45,9 +45,9 @@ class Probe:
         return "tool_calls" in self.reply
 
     @property
-    def n_thoughts(self) -> int:
-        """How many replies hold a thought."""
-        return sum(any(Word.THOUGHT in str(value) for value in one.values()) for one in [*self.history, self.reply])
+    def n_reasoned(self) -> int:
+        """How many replies hold reasoning."""
+        return sum(any(Word.REASONING in str(value) for value in one.values()) for one in [*self.history, self.reply])
 
 
 class Probes:
@@ -65,7 +65,7 @@ class Probes:
 
     def answered(self) -> Iterator[Probe]:
         """Yield replies to which nothing has come back."""
-        for reasoning in self._thoughts():
+        for reasoning in self._reasonings():
             for history in self._histories(reasoning):
                 yield Probe(history, self._reply(Word.SAID, reasoning), reasoning=reasoning)
 
@@ -73,7 +73,7 @@ class Probes:
         """Yield calls and their results."""
         if self.form is None:
             return
-        for reasoning in self._thoughts():
+        for reasoning in self._reasonings():
             for history in self._histories(reasoning):
                 reply, results = self._called(_CALL_IDS[1:2], reasoning)
                 probe = Probe(history, reply, results, reasoning)
@@ -94,7 +94,7 @@ class Probes:
             yield replace(probe, new=[*probe.new, message("user", Word.MORE)])
 
     def truncated(self) -> Iterator[Probe]:
-        """Yield replies that were cut, in their answer or in their thought, and the next user's words."""
+        """Yield replies that were cut, in their answer or in their reasoning, and the next user's words."""
         yield from self.user()
         if self.reasoning_form is not None and not self.reasoning_form.is_skipped:
             for probe in self.user():
@@ -128,28 +128,28 @@ class Probes:
             reply = call_base(calls, first=Word.FIRST, said=Word.SAID, as_text=self.form.arguments_as_text)[-1]
         contents = (Word.DONE, Word.OTHER)
         results = [result_message(*call, said) for call, said in zip(calls, contents, strict=False)]
-        return self._with_thought(reply, reasoning), results
+        return self._with_reasoning(reply, reasoning), results
 
-    def _thoughts(self) -> tuple[str, ...]:
+    def _reasonings(self) -> tuple[str, ...]:
         """Return what the model may have thought: something, and nothing where it need not."""
         if self.reasoning_form is None or self.reasoning_form.is_skipped:
             return ("",)
-        return (Word.THOUGHT,) if self.reasoning_form.is_prompted else (Word.THOUGHT, "")
+        return (Word.REASONING,) if self.reasoning_form.is_prompted else (Word.REASONING, "")
 
     def _reply(self, said: str, reasoning: str) -> Message:
-        return self._with_thought(message("assistant", said), reasoning)
+        return self._with_reasoning(message("assistant", said), reasoning)
 
     def _cut(self, reasoning: str) -> Message:
-        """Return a reply that ended inside its thought."""
-        assert self.reasoning_form is not None, "only a thinker's thought is cut"
+        """Return a reply that ended inside its reasoning."""
+        assert self.reasoning_form is not None, "only a thinker's reasoning is cut"
         if self.reasoning_form.field == "content":
             return message("assistant", self.reasoning_form.opener + reasoning)
         return self._reply("", reasoning)
 
-    def _with_thought(self, message: Message, reasoning: str) -> Message:
+    def _with_reasoning(self, message: Message, reasoning: str) -> Message:
         if not reasoning or self.reasoning_form is None:
             return message
         if self.reasoning_form.field != "content":
             return {**message, self.reasoning_form.field: reasoning}
-        thought = f"{self.reasoning_form.opener}{reasoning}{self.reasoning_form.closer}"
-        return {**message, "content": thought + message["content"]}
+        marked = f"{self.reasoning_form.opener}{reasoning}{self.reasoning_form.closer}"
+        return {**message, "content": marked + message["content"]}

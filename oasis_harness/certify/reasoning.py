@@ -21,7 +21,7 @@ from .sentinels import text_base
 
 __all__ = ["certify_reasoning", "switch_candidates"]
 
-_THOUGHT, _SAID = "oasisTHOUGHT6f0b", "oasisSAID9d02"
+_REASONING, _SAID = "oasisTHOUGHT6f0b", "oasisSAID9d02"
 _FIELDS = ("reasoning_content", "reasoning", "thinking")
 _KNOWN = frozenset(
     {
@@ -85,14 +85,14 @@ def _defaulted(tree: nodes.Template) -> set[str]:
 
 
 def _marks(template: Template, history: Sequence[Message], field: str) -> tuple[str, str] | None:
-    """Return what stands around a thought, or None where the template does not print it."""
+    """Return what stands around reasoning, or None where the template does not print it."""
     try:
-        text = template.render([*history[:-1], {**history[-1], field: _THOUGHT}])
+        text = template.render([*history[:-1], {**history[-1], field: _REASONING}])
         silent = template.render(history)
         prompt = template.render(history[:-1], generation_prompt=True)
     except TemplateFailed:
         return None
-    before, found, after = text.partition(_THOUGHT)
+    before, found, after = text.partition(_REASONING)
     if not found:
         return None
     return _opener(before, prompt), _closer(after, silent.removeprefix(prompt))
@@ -107,7 +107,7 @@ def _opener(before: str, prompt: str) -> str:
 
 
 def _closer(after: str, silent: str) -> str:
-    """Return what follows a thought up to what the same reply says `silent`, else up to its words, or a known mark."""
+    """Return what follows reasoning up to what the same reply says `silent`, else up to its words, or a known mark."""
     if after.endswith(silent) and after != silent:
         return after[: len(after) - len(silent)]
     if _SAID in after:

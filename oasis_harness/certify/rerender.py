@@ -13,7 +13,7 @@ from oasis_harness.templates import Message, Template
 
 from .anchors import Sent, common
 from .call_form import CallForm
-from .certificate import Boundary, BoundaryName, Break, Landmark, ReasoningForm
+from .certificate import Anchor, Boundary, BoundaryName, Break, ReasoningForm
 from .probes import Probe, Probes, Word
 
 __all__ = ["Rerender", "letter_of"]
@@ -61,14 +61,14 @@ class Rerender:
                 continue
         return False
 
-    def keeps_thought(self, name: BoundaryName) -> bool:
+    def keeps_reasoning(self, name: BoundaryName) -> bool:
         """Say whether all that the model thought is still there after a result or a user turn."""
         for probe in self._probes.result() if name is BoundaryName.RESULT else self._probes.user():
             try:
                 text = self._render([*probe.history, probe.reply, *probe.new])
             except TemplateFailed:
                 return False
-            if text.count(Word.THOUGHT) < probe.n_thoughts:
+            if text.count(Word.REASONING) < probe.n_reasoned:
                 return False
         return True
 
@@ -115,20 +115,22 @@ class Rerender:
     def _broken(self, probe: Probe, *, with_closer: bool = False) -> Break | None:
         prompt = self._render(probe.history)
         alone = self._render([*probe.history, probe.reply], generation_prompt=False)
-        thought, answer = self._sampled(prompt, alone, probe)
-        sent = self._sent(prompt + thought + ("" if probe.is_cut else answer), prompt, probe.history, probe, thought)
+        reasoning, answer = self._sampled(prompt, alone, probe)
+        sent = self._sent(
+            prompt + reasoning + ("" if probe.is_cut else answer), prompt, probe.history, probe, reasoning
+        )
         if not with_closer:
             sent = sent.without_closer()
         return sent.left_by(self._render([*probe.history, probe.reply, *probe.new]))
 
-    def _sent(self, text: str, prompt: str, history: Sequence[Message], probe: Probe, thought: str = "") -> Sent:
+    def _sent(self, text: str, prompt: str, history: Sequence[Message], probe: Probe, reasoning: str = "") -> Sent:
         at = next(index for index in range(len(history) - 1, -1, -1) if history[index]["role"] == "user")
         return Sent(
             text=text,
             probe=probe,
             reasoning_form=self._reasoning_form,
             cut=self._probes.form.cut if self._probes.form is not None else None,
-            thought=thought,
+            reasoning=reasoning,
             tools=common(self._render(history), self._render(history, has_tools=False)),
             first=(
                 self._length(history[: at + 1], text, generation_prompt=False),
@@ -154,10 +156,10 @@ class Rerender:
         before, found, after = own.partition(reasoning)
         if not found:
             return opener + reasoning + ("" if probe.is_cut else reasoning_form.closer), own
-        thought = before if alone.startswith(prompt) else opener
+        opened = before if alone.startswith(prompt) else opener
         answer = after.removeprefix(reasoning_form.closer)
         closer = "" if probe.is_cut else after[: len(after) - len(answer)]
-        return thought + reasoning + closer, answer
+        return opened + reasoning + closer, answer
 
     def _own(self, prompt: str, alone: str, probe: Probe) -> str:
         """Return the reply's part of its render, which need not begin with the prompt."""
@@ -199,7 +201,5 @@ def letter_of(boundaries: Sequence[Boundary], *, is_closed_otherwise: bool) -> s
 
 def _earliest(found: Sequence[Break | None]) -> Break | None:
     """Return the break that comes first in any conversation."""
-    order = list(Landmark)
-    return min(
-        filter(None, found), key=lambda one: (order.index(one.anchor.landmark), one.anchor.n_bytes), default=None
-    )
+    order = list(Anchor)
+    return min(filter(None, found), key=lambda one: (order.index(one.offset.anchor), one.offset.n_bytes), default=None)

@@ -123,12 +123,12 @@ def run(
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of one reply.")] = 512,
     skills: Annotated[Path | None, typer.Option(help="A folder of skills to use besides the shipped ones.")] = None,
-    thoughts: Annotated[
+    reasoning: Annotated[
         str, typer.Option(help="What was thought before a new task, where the template drops it: retain or epoch.")
     ] = "retain",
 ) -> None:
     """Work on TASK with the tools of a workspace, and show after every turn what was reused."""
-    from .run import RunOptions, read_thoughts, read_tool_choice, run_task
+    from .run import RunOptions, read_reasoning_policy, read_tool_choice, run_task
 
     options = RunOptions(
         model=model,
@@ -141,7 +141,7 @@ def run(
         conversation=conversation,
         max_tokens=max_tokens,
         skills=skills,
-        thoughts=read_thoughts(thoughts),
+        reasoning=read_reasoning_policy(reasoning),
     )
     sys.exit(run_task(task, options))
 

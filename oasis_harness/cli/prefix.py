@@ -21,23 +21,23 @@ _AROUND = 40
 """Bytes shown on each side of one that is explained."""
 
 
-def check(desk: Review, target: str, name: str, *, perturbs: bool) -> int:
+def check(review: Review, target: str, name: str, *, perturbs: bool) -> int:
     """Compare the prompt of `target` with its snapshots, look for what varies in its head; return the exit code."""
-    return _on_target(target, lambda: _checked(desk.check(target, name), target, perturbs=perturbs))
+    return _on_target(target, lambda: _checked(review.check(target, name), target, perturbs=perturbs))
 
 
-def sign(desk: Review, target: str, name: str, reason: str | None) -> int:
+def sign(review: Review, target: str, name: str, reason: str | None) -> int:
     """Accept what moved, for a `reason`, or record what is missing where there is none; return the exit code."""
     return _on_target(
         target,
-        lambda: _checked(desk.check(target, name, records=reason is None, reason=reason), target, perturbs=False),
+        lambda: _checked(review.check(target, name, records=reason is None, reason=reason), target, perturbs=False),
     )
 
 
-def show(desk: Review, stem: str, offset: int | None) -> int:
+def show(review: Review, stem: str, offset: int | None) -> int:
     """Print the spans of a recorded prompt, or whose byte `offset` is; return the exit code."""
     try:
-        parts = desk.show(stem)
+        parts = review.show(stem)
     except LookupError as error:
         print(f"oasis: {error}", file=sys.stderr)
         return _MISSING
@@ -54,23 +54,23 @@ def show(desk: Review, stem: str, offset: int | None) -> int:
     return _SAME
 
 
-def log(desk: Review) -> int:
+def log(review: Review) -> int:
     """Print the ledger, and verify it against the snapshots."""
-    entries = desk.ledger.entries()
+    entries = review.ledger.entries()
     for entry in entries:
         print("\n".join(_entry(entry)))
-    desk.ledger.verify(desk.prompts.signed())
+    review.ledger.verify(review.prompts.signed())
     print(f"entries: {len(entries):,}, whole; what is recorded is what they sign")
     return _SAME
 
 
-def cost(desk: Review, target: str, as_skill: str) -> int:
+def cost(review: Review, target: str, as_skill: str) -> int:
     """Print what each part of a head costs every conversation."""
-    return _on_target(target, lambda: _priced(desk.bill(target, as_skill)))
+    return _on_target(target, lambda: _priced(review.bill(target, as_skill)))
 
 
 def desk_of(fixtures: Path, dialects: list[str] | None, engine: str) -> Review:
-    """Return the desk on a folder of fixtures."""
+    """Return the review on a folder of fixtures."""
     return Review(fixtures, dialects=dialects or (), engine=engine)
 
 
@@ -93,12 +93,12 @@ def _on_target(target: str, act: Callable[[], int]) -> int:
 def _checked(checked: Checked, target: str, *, perturbs: bool) -> int:
     if checked.complaints:
         print(visible(checked.complaints))
-    for line in checked.tally.summary():
+    for line in checked.summary.report():
         print(visible(line))
     for field, one in checked.varying:
         print(visible(f"varies: {field}, line {one.line}: {one.kind} {one.text!r}: {one.reason}"))
     failed, moved = _perturbed(target) if perturbs else (False, False)
-    counts = checked.tally.counts
+    counts = checked.summary.counts
     if counts["not evaluated"] or failed:
         return _NOT_EVALUATED
     if counts["moved"] or counts["extended"] or checked.varying or moved:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
-from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, Session, Thoughts, required_then_none
+from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, ReasoningPolicy, Session, required_then_none
 from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
@@ -21,7 +21,7 @@ from oasis_harness.toolbox import workspace_tools
 
 from .views import JsonView, TextView, View, visible
 
-__all__ = ["SYSTEM", "RunOptions", "ask", "read_thoughts", "read_tool_choice", "run_task", "work"]
+__all__ = ["SYSTEM", "RunOptions", "ask", "read_reasoning_policy", "read_tool_choice", "run_task", "work"]
 
 SYSTEM = "You are a careful assistant working in a folder of files. Use the tools to look before you answer."
 
@@ -40,7 +40,7 @@ class RunOptions:
     conversation: Path | None
     max_tokens: int
     skills: Path | None
-    thoughts: Thoughts = Thoughts.RETAIN
+    reasoning: ReasoningPolicy = ReasoningPolicy.RETAIN
 
 
 def run_task(task: str | None, options: RunOptions) -> int:
@@ -108,9 +108,9 @@ def _session(engine: Engine, options: RunOptions) -> Session:
     sampling = Sampling(max_tokens=options.max_tokens)
     path = options.conversation or _new_file()
     if path.is_file() and path.stat().st_size:
-        return Session.load(path, engine, tools=tools, skills=skills, thoughts=options.thoughts, sampling=sampling)
+        return Session.load(path, engine, tools=tools, skills=skills, reasoning=options.reasoning, sampling=sampling)
     return Session(
-        engine, system=SYSTEM, tools=tools, skills=skills, path=path, thoughts=options.thoughts, sampling=sampling
+        engine, system=SYSTEM, tools=tools, skills=skills, path=path, reasoning=options.reasoning, sampling=sampling
     )
 
 
@@ -120,11 +120,11 @@ def _new_file() -> Path:
     return folder / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.jsonl"
 
 
-def read_thoughts(wish: str) -> Thoughts:
+def read_reasoning_policy(wish: str) -> ReasoningPolicy:
     """Read `retain` or `epoch`."""
-    if wish not in list(Thoughts):
-        raise OasisError(f"--thoughts is {wish!r}.", remedy=f"Say {' or '.join(Thoughts)}.")
-    return Thoughts(wish)
+    if wish not in list(ReasoningPolicy):
+        raise OasisError(f"--reasoning is {wish!r}.", remedy=f"Say {' or '.join(ReasoningPolicy)}.")
+    return ReasoningPolicy(wish)
 
 
 def read_tool_choice(wish: str) -> ToolChoice | ChooseTools | None:

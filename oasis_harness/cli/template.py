@@ -121,8 +121,14 @@ def _of_model(name: str) -> tuple[str, Mapping[str, str], tuple[str, ...], Any, 
             remedy=f"Name a template file, or fetch the model with `oasis models pull {name}`.",
             name=name,
         )
-    card = read_model_info(folder, name)
-    return card.chat_template, card.template_variables, card.stops, card.call_syntax, card.tokenizer
+    info = read_model_info(folder, name)
+    return (
+        info.chat_template,
+        info.template_variables,
+        info.stops,
+        info.call_syntax,
+        info.tokenizer,
+    )
 
 
 def _value(text: str) -> object:
@@ -215,7 +221,7 @@ def _boundary(boundary: Boundary) -> Iterator[str]:
         n_lost = broken.n_sent - broken.n_bytes
         yield (
             f"  {boundary.name:<22}breaks at byte {broken.n_bytes:,} of {broken.n_sent:,} ({broken.what}), "
-            f"{broken.anchor.landmark}{_further(broken.anchor.n_bytes)}: {n_lost:,} bytes are read again"
+            f"{broken.offset.anchor}{_further(broken.offset.n_bytes)}: {n_lost:,} bytes are read again"
         )
         yield f"  {'':<22}  sent      {_shown(broken.sent)}"
         yield f"  {'':<22}  rendered  {_shown(broken.rendered)}"

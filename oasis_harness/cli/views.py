@@ -107,7 +107,7 @@ class TextView:
             self._bar.show("fetched", share * 100, 100, "%")
 
     def started(self, session: Session, explanation: str) -> None:
-        self.report(f"model {session.engine.card.name}, {len(session.tools)} tools")
+        self.report(f"model {session.engine.model_info.name}, {len(session.tools)} tools")
         for remark in (explanation, *remarks(session)):
             if remark:
                 self.report(remark)
@@ -192,7 +192,7 @@ class JsonView:
         torn = session.recovery
         _print(
             type="started",
-            model=session.engine.card.name,
+            model=session.engine.model_info.name,
             tools=list(session.tools),
             explanation=explanation,
             remarks=list(remarks(session)),

@@ -147,10 +147,10 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class ThoughtsDropped:
+class ReasoningDropped:
     """Opens a new epoch that says again what was said, without what the model thought. Explicit, never by itself.
 
-    Its own bytes are the whole prompt so far: every token as it was sent or sampled, those of thoughts left out.
+    Its own bytes are the whole prompt so far: every token as it was sent or sampled, those of reasoning left out.
     """
 
     kind: Literal["thoughts_dropped"] = field(default="thoughts_dropped", kw_only=True)
@@ -160,14 +160,14 @@ class ThoughtsDropped:
     n_kept: int
     """Tokens that the old prompt and the new begin with, as far as an engine was expected to hold them."""
     n_dropped: int
-    """Tokens of thoughts, with their marks, that were left out."""
+    """Tokens of reasoning, with their marks, that were left out."""
 
 
 Event: TypeAlias = Annotated[
-    Head | User | Reply | ToolResults | Note | ToolsAdded | Compaction | ThoughtsDropped, Field(discriminator="kind")
+    Head | User | Reply | ToolResults | Note | ToolsAdded | Compaction | ReasoningDropped, Field(discriminator="kind")
 ]
 
-Opening: TypeAlias = Compaction | ThoughtsDropped
+Opening: TypeAlias = Compaction | ReasoningDropped
 """What opens a new epoch."""
 
 

@@ -9,7 +9,7 @@ from typing import Self
 from oasis_harness.chain import link
 from oasis_harness.errors import OutOfOrder
 
-from .events import Body, Event, Head, Note, Opening, Reply, ThoughtsDropped, ToolResults, ToolsAdded
+from .events import Body, Event, Head, Note, Opening, ReasoningDropped, Reply, ToolResults, ToolsAdded
 
 __all__ = ["Node", "epoch_nodes", "last_sent"]
 
@@ -46,7 +46,7 @@ class Node:
         opens = isinstance(event, Opening)
         before = None if opens else parent
         n_tokens = len(body.ids) + (before.n_tokens if before else 0)
-        n_expected = event.n_kept if isinstance(event, ThoughtsDropped) else before.n_expected if before else 0
+        n_expected = event.n_kept if isinstance(event, ReasoningDropped) else before.n_expected if before else 0
         return cls(
             parent=parent,
             body=body,
@@ -139,7 +139,7 @@ def _out_of_order(tip: Node | None, body: Body) -> str:
         return "the head is sent once"
     if isinstance(event, Opening) and event.old_tip != tip.digest:
         return "it cites another tip than the one it replaces"
-    if isinstance(event, ThoughtsDropped):
+    if isinstance(event, ReasoningDropped):
         return _unfit(tip, body, event)
     if isinstance(event, ToolResults):
         return "" if isinstance(last_sent(tip).event, Reply) else "no reply made a call"
@@ -148,15 +148,15 @@ def _out_of_order(tip: Node | None, body: Body) -> str:
     return ""
 
 
-def _unfit(tip: Node, body: Body, event: ThoughtsDropped) -> str:
+def _unfit(tip: Node, body: Body, event: ReasoningDropped) -> str:
     if not isinstance(last_sent(tip).event, Reply):
-        return "thoughts are dropped between an answer and the next turn"
+        return "reasoning is dropped between an answer and the next turn"
     is_kept = 0 <= event.n_kept <= min(len(body.ids), tip.n_expected)
     return "" if is_kept else f"{event.n_kept} tokens cannot be kept of {tip.n_expected}"
 
 
 def _unasked(last: Node) -> str:
-    return "" if last.sent and not isinstance(last.event, Reply | ThoughtsDropped) else "nothing was asked"
+    return "" if last.sent and not isinstance(last.event, Reply | ReasoningDropped) else "nothing was asked"
 
 
 def _overdrawn(tip: Node, body: Body, reply: Reply) -> str:

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from oasis_harness.engine import Finish, Piece, Progress, Sampling
 from oasis_harness.tokens import Tokenizer
 
-from .grammar import CallGate
+from .grammar import CallConstraint
 
-__all__ = ["CountingModel", "Reply", "Sampler", "Trunk", "decode", "prefill"]
+__all__ = ["CountingModel", "LiveCache", "Reply", "Sampler", "decode", "prefill"]
 
 Ids = NDArray[np.uint32]
 
 
 @dataclass(slots=True)
-class Trunk:
+class LiveCache:
     """A live cache and the tokens it holds. Exactly one owner at a time."""
 
     cache: list[Any]
@@ -40,20 +40,20 @@ class CountingModel:
         self._model = model
         self.n_tokens = 0
 
-    def read(self, trunk: Trunk, ids: Ids) -> mx.array:
-        """Run `ids`, shape (n,), onto `trunk`; return the logits after the last, shape (n_vocabulary,), unevaluated."""
+    def read(self, live: LiveCache, ids: Ids) -> mx.array:
+        """Run `ids`, shape (n,), onto `live`; return the logits after the last, shape (n_vocabulary,), unevaluated."""
         self.n_tokens += len(ids)
-        logits: mx.array = self._model(mx.array(ids)[None], cache=trunk.cache)
-        trunk.ids = np.concatenate([trunk.ids, ids])
+        logits: mx.array = self._model(mx.array(ids)[None], cache=live.cache)
+        live.ids = np.concatenate([live.ids, ids])
         return logits[0, -1]
 
 
 class Sampler:
-    """Picks the next token: the most likely one, or a draw at `temperature` (Gumbel's trick), within the call gate."""
+    """Picks the next token: the most likely one, or a draw at `temperature` (Gumbel's trick), as constrained."""
 
-    def __init__(self, sampling: Sampling, gate: CallGate, n_tokens: int, n_prompt: int) -> None:
+    def __init__(self, sampling: Sampling, constraint: CallConstraint, n_tokens: int, n_prompt: int) -> None:
         self._temperature = sampling.temperature
-        self._gate = gate
+        self._constraint = constraint
         self._n_tokens = n_tokens  # a model's rows of logits may be padded past its tokenizer
         self._random = np.random.default_rng([sampling.seed, n_prompt])
 
@@ -62,7 +62,7 @@ class Sampler:
         scores = np.array(logits.astype(mx.float32))[: self._n_tokens]
         if self._temperature > 0:
             scores = scores / self._temperature + self._random.gumbel(size=scores.shape).astype(np.float32)
-        return int(np.argmax(self._gate.mask(scores)))  # the gate sees the draw: it may look at the best score only
+        return int(np.argmax(self._constraint.mask(scores)))  # it sees the draw: it may look at the best score only
 
 
 @dataclass(slots=True)
@@ -76,9 +76,9 @@ class Reply:
 
 
 def prefill(
-    model: CountingModel, trunk: Trunk, ids: Ids, *, chunk_size: int, is_cancelled: Callable[[], bool]
+    model: CountingModel, live: LiveCache, ids: Ids, *, chunk_size: int, is_cancelled: Callable[[], bool]
 ) -> Generator[Progress, None, mx.array | None]:
-    """Read `ids` onto `trunk` and return the logits after the last, or None when it was cancelled between chunks."""
+    """Read `ids` onto `live` and return the logits after the last, or None when it was cancelled between chunks."""
     n_total = len(ids)
     n_done = 0
     logits = None
@@ -86,10 +86,10 @@ def prefill(
         if is_cancelled():
             return None
         end = n_total if n_done == n_total - 1 else min(n_done + chunk_size, n_total - 1)
-        logits = model.read(trunk, ids[n_done:end])
+        logits = model.read(live, ids[n_done:end])
         if end == n_total:
             mx.eval(logits)
-        mx.eval([layer.state for layer in trunk.cache])
+        mx.eval([layer.state for layer in live.cache])
         n_done = end
         yield Progress(n_done, n_total)
     return logits
@@ -97,35 +97,35 @@ def prefill(
 
 def decode(
     model: CountingModel,
-    trunk: Trunk,
+    live: LiveCache,
     logits: mx.array,
     reply: Reply,
     *,
-    gate: CallGate,
+    constraint: CallConstraint,
     sampling: Sampling,
     tokenizer: Tokenizer,
     stop_ids: frozenset[int],
     is_cancelled: Callable[[], bool],
 ) -> Generator[Piece, None, None]:
     """Sample onto `reply` until a stop token, the end of a required call, the length limit or a cancel."""
-    sampler = Sampler(sampling, gate, len(tokenizer.pieces), len(trunk.ids))
+    sampler = Sampler(sampling, constraint, len(tokenizer.pieces), len(live.ids))
     while True:
         token = sampler.pick(logits)
         reply.first_token_s = reply.first_token_s or time.perf_counter() - reply.started
         if token in stop_ids:
             reply.finish = Finish.STOP
             return
-        gate.accept(token)
+        constraint.accept(token)
         reply.sampled.append(token)
         yield Piece(token, tokenizer.pieces[token])
-        if gate.is_done or len(reply.sampled) >= sampling.max_tokens or is_cancelled():
-            reply.finish = _finish(gate, is_cancelled())
+        if constraint.is_done or len(reply.sampled) >= sampling.max_tokens or is_cancelled():
+            reply.finish = _finish(constraint, is_cancelled())
             return
-        logits = model.read(trunk, np.array([token], dtype=np.uint32))
-        mx.eval(logits, [layer.state for layer in trunk.cache])
+        logits = model.read(live, np.array([token], dtype=np.uint32))
+        mx.eval(logits, [layer.state for layer in live.cache])
 
 
-def _finish(gate: CallGate, cancelled: bool) -> Finish:
-    if gate.is_done:
+def _finish(constraint: CallConstraint, cancelled: bool) -> Finish:
+    if constraint.is_done:
         return Finish.STOP
     return Finish.CANCELLED if cancelled else Finish.LENGTH

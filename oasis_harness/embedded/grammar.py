@@ -18,7 +18,7 @@ from oasis_harness.engine import Sampling, ToolChoice
 from oasis_harness.errors import ToolChoiceUnsupported
 from oasis_harness.tokens import Tokenizer
 
-__all__ = ["CallGate", "grammar_tokenizer"]
+__all__ = ["CallConstraint", "grammar_tokenizer"]
 
 Logits = NDArray[np.float32]
 
@@ -28,7 +28,7 @@ def grammar_tokenizer(tokenizer: Tokenizer, n_vocabulary: int, stop_id: int) -> 
     return LLTokenizer(TokenizerWrapper(_View(tokenizer, stop_id)), n_vocab=max(n_vocabulary, len(tokenizer.pieces)))
 
 
-class CallGate:
+class CallConstraint:
     """Follows one reply token by token and masks what may come next.
 
     Raises:

@@ -25,7 +25,7 @@ class Loaded:
 
     model: Any
     """mlx-lm's module; it ships no types."""
-    card: ModelInfo
+    model_info: ModelInfo
     n_vocabulary: int
     """Length of a row of logits."""
 
@@ -49,10 +49,10 @@ def load_folder(folder: Path, name: str) -> Loaded:
 
 
 def _load(folder: Path, name: str) -> Loaded:
-    card = read_model_info(folder, name)
+    model_info = read_model_info(folder, name)
     model, config = load_model(folder)
     if mx.default_device() == mx.Device(mx.cpu):
         model = dequantize_model(model)
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
-    return Loaded(model, card, text_config(config).get("vocab_size", len(card.tokenizer.pieces)))
+    return Loaded(model, model_info, text_config(config).get("vocab_size", len(model_info.tokenizer.pieces)))

@@ -23,8 +23,8 @@ from oasis_harness.sequences import common_prefix
 
 from . import worker
 from .adapters import fork_cache, rewind_cache
-from .decode import CountingModel, Reply, Trunk, decode, prefill
-from .grammar import CallGate, grammar_tokenizer
+from .decode import CountingModel, LiveCache, Reply, decode, prefill
+from .grammar import CallConstraint, grammar_tokenizer
 from .loader import Loaded, load_folder
 
 __all__ = ["MlxEngine"]
@@ -40,7 +40,7 @@ class MlxEngine:
     """
 
     def __init__(self, folder: Path, *, name: str | None = None, chunk_size: int = 512) -> None:
-        self._trunks: dict[str, Trunk] = {}
+        self._live_caches: dict[str, LiveCache] = {}
         self._cancels: dict[str, threading.Event] = {}
         """The cancel of each conversation's newest call."""
         self._chunk_size = chunk_size
@@ -50,9 +50,9 @@ class MlxEngine:
         self._model = CountingModel(self._loaded.model)
 
     @property
-    def card(self) -> ModelInfo:
+    def model_info(self) -> ModelInfo:
         """What must be known of the model."""
-        return self._loaded.card
+        return self._loaded.model_info
 
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:
         """Read what is new of `prompt`, sample a reply, and end with one Completion.
@@ -63,13 +63,13 @@ class MlxEngine:
             ToolChoiceUnsupported: The tool choice has no grammar here; raised by the first step.
         """
         if self._is_closed:
-            raise EngineClosed(f"the engine of {self.card.name} is closed.", remedy="Open another one.")
-        if len(prompt.ids) >= self.card.n_context:
+            raise EngineClosed(f"the engine of {self.model_info.name} is closed.", remedy="Open another one.")
+        if len(prompt.ids) >= self.model_info.n_context:
             raise PromptTooLong(
-                f"the prompt has {len(prompt.ids):,} tokens, the context window {self.card.n_context:,}.",
+                f"the prompt has {len(prompt.ids):,} tokens, the context window {self.model_info.n_context:,}.",
                 remedy="Start a new Session, or go on with Session.load(path, engine) on a model of a larger window.",
                 n_tokens=len(prompt.ids),
-                n_context=self.card.n_context,
+                n_context=self.model_info.n_context,
             )
         cancel = self._cancels[prompt.conversation] = threading.Event()
         return _Running(self._answer(prompt, sampling, cancel.is_set), cancel)
@@ -87,7 +87,7 @@ class MlxEngine:
     def forget(self, conversation: str) -> None:
         """Drop the cache of `conversation`."""
         self._cancels.pop(conversation, None)
-        worker.run(lambda: self._trunks.pop(conversation, None))
+        worker.run(lambda: self._live_caches.pop(conversation, None))
 
     def close(self) -> None:
         """Cancel what runs, drop caches and weights. Idempotent."""
@@ -103,28 +103,28 @@ class MlxEngine:
 
     def _answer(self, prompt: Prompt, sampling: Sampling, is_cancelled: Callable[[], bool]) -> Iterator[Step]:
         """Run one call on the worker."""
-        reply, gate = Reply(), self._gate(sampling)
-        trunk = self._trunks.pop(prompt.conversation, None) or self._empty_trunk()
-        n_held, n_matched = len(trunk.ids), common_prefix(trunk.ids, prompt.ids)
+        reply, constraint = Reply(), self._constraint(sampling)
+        live = self._live_caches.pop(prompt.conversation, None) or self._empty()
+        n_held, n_matched = len(live.ids), common_prefix(live.ids, prompt.ids)
         # The last token is always read: its logits are where the reply starts.
-        trunk = self._cut(trunk, min(n_matched, len(prompt.ids) - 1))
+        live = self._cut(live, min(n_matched, len(prompt.ids) - 1))
         n_before = self._model.n_tokens
-        new_ids = prompt.ids[len(trunk.ids) :]
-        logits = yield from prefill(self._model, trunk, new_ids, chunk_size=self._chunk_size, is_cancelled=is_cancelled)
+        new_ids = prompt.ids[len(live.ids) :]
+        logits = yield from prefill(self._model, live, new_ids, chunk_size=self._chunk_size, is_cancelled=is_cancelled)
         n_prefilled = self._model.n_tokens - n_before
         if logits is not None:
             yield from decode(
                 self._model,
-                trunk,
+                live,
                 logits,
                 reply,
-                gate=gate,
+                constraint=constraint,
                 sampling=sampling,
-                tokenizer=self.card.tokenizer,
-                stop_ids=self.card.stop_ids,
+                tokenizer=self.model_info.tokenizer,
+                stop_ids=self.model_info.stop_ids,
                 is_cancelled=is_cancelled,
             )
-        self._trunks[prompt.conversation] = trunk
+        self._live_caches[prompt.conversation] = live
         yield Completion(
             ids=tuple(reply.sampled),
             finish=reply.finish,
@@ -132,38 +132,38 @@ class MlxEngine:
             n_prefilled=n_prefilled,
             n_held=n_held,
             n_matched=n_matched,
-            n_pending=len(prompt.ids) + len(reply.sampled) - len(trunk.ids),
+            n_pending=len(prompt.ids) + len(reply.sampled) - len(live.ids),
             timing=Timing(reply.first_token_s, time.perf_counter() - reply.started),
         )
 
-    def _gate(self, sampling: Sampling) -> CallGate:
+    def _constraint(self, sampling: Sampling) -> CallConstraint:
         if self._grammar_tokenizer is None:
-            stop_id = min(self.card.stop_ids)
-            self._grammar_tokenizer = grammar_tokenizer(self.card.tokenizer, self._loaded.n_vocabulary, stop_id)
-        return CallGate(sampling, self.card.tokenizer, self._grammar_tokenizer)
+            stop_id = min(self.model_info.stop_ids)
+            self._grammar_tokenizer = grammar_tokenizer(self.model_info.tokenizer, self._loaded.n_vocabulary, stop_id)
+        return CallConstraint(sampling, self.model_info.tokenizer, self._grammar_tokenizer)
 
-    def _empty_trunk(self) -> Trunk:
-        return Trunk(make_prompt_cache(self._loaded.model), np.empty(0, dtype=np.uint32))
+    def _empty(self) -> LiveCache:
+        return LiveCache(make_prompt_cache(self._loaded.model), np.empty(0, dtype=np.uint32))
 
-    def _cut(self, trunk: Trunk, n_tokens: int) -> Trunk:
-        """Return `trunk` cut back to `n_tokens`, or an empty one where its cache cannot be rewound."""
-        if rewind_cache(trunk.cache, len(trunk.ids) - n_tokens):
-            return Trunk(trunk.cache, trunk.ids[:n_tokens])
-        return self._empty_trunk()
+    def _cut(self, live: LiveCache, n_tokens: int) -> LiveCache:
+        """Return `live` cut back to `n_tokens`, or an empty one where its cache cannot be rewound."""
+        if rewind_cache(live.cache, len(live.ids) - n_tokens):
+            return LiveCache(live.cache, live.ids[:n_tokens])
+        return self._empty()
 
     def _release(self) -> None:
-        self._trunks.clear()
+        self._live_caches.clear()
         self._loaded = replace(self._loaded, model=None)
         self._model = CountingModel(None)
         mx.clear_cache()
 
     def _fork(self, source: str, target: str, n_tokens: int) -> bool:
-        trunk = self._trunks.get(source)
-        if trunk is None or n_tokens > len(trunk.ids):
+        live = self._live_caches.get(source)
+        if live is None or n_tokens > len(live.ids):
             return False
-        cache = fork_cache(trunk.cache)
-        if cache is not None and rewind_cache(cache, len(trunk.ids) - n_tokens):
-            self._trunks[target] = Trunk(cache, trunk.ids[:n_tokens])
+        cache = fork_cache(live.cache)
+        if cache is not None and rewind_cache(cache, len(live.ids) - n_tokens):
+            self._live_caches[target] = LiveCache(cache, live.ids[:n_tokens])
             return True
         return False
 

@@ -153,7 +153,7 @@ class Engine(Protocol):
     """A model that keeps what it read. One call at a time."""
 
     @property
-    def card(self) -> ModelInfo:
+    def model_info(self) -> ModelInfo:
         """What must be known of the model."""
 
     def generate(self, prompt: Prompt, sampling: Sampling) -> Iterator[Step]:

@@ -62,18 +62,18 @@ class Reuse:
         return self.deficit > 0 and self.cause is not Cause.COLD
 
 
-def measure_reuse(expected: int, outcome: Completion, *, is_first_call: bool) -> Reuse:
+def measure_reuse(expected: int, completion: Completion, *, is_first_call: bool) -> Reuse:
     """Compare what the conversation `expected` with the engine's counts."""
-    n_unread = max(0, outcome.n_pending - len(outcome.ids))  # of the prompt: the call was cancelled while it was read
-    reused = outcome.n_presented - n_unread - outcome.n_prefilled
-    cause = _cause(expected, reused, outcome, is_first_call)
+    n_unread = max(0, completion.n_pending - len(completion.ids))  # of the prompt: cancelled while it was read
+    reused = completion.n_presented - n_unread - completion.n_prefilled
+    cause = _cause(expected, reused, completion, is_first_call)
     return Reuse(
         expected=expected,
         reused=reused,
-        prefilled=outcome.n_prefilled,
+        prefilled=completion.n_prefilled,
         deficit=max(0, expected - reused),
         cause=cause,
-        diverged_at=outcome.n_matched if cause is Cause.DIVERGED else None,
+        diverged_at=completion.n_matched if cause is Cause.DIVERGED else None,
     )
 
 
@@ -94,16 +94,16 @@ def check_reuse(reuse: Reuse, policy: Policy) -> None:
         _complain(reuse, policy)
 
 
-def _cause(expected: int, reused: int, outcome: Completion, is_first_call: bool) -> Cause | None:
-    if is_first_call and outcome.n_held == 0:
+def _cause(expected: int, reused: int, completion: Completion, is_first_call: bool) -> Cause | None:
+    if is_first_call and completion.n_held == 0:
         return Cause.COLD
     if reused >= expected:
         return None
-    if outcome.n_held == 0:
+    if completion.n_held == 0:
         return Cause.FORGOTTEN
-    if outcome.n_matched < min(outcome.n_held, expected):
+    if completion.n_matched < min(completion.n_held, expected):
         return Cause.DIVERGED
-    return Cause.TRIMMED if outcome.n_held < expected else Cause.NO_CHECKPOINT
+    return Cause.TRIMMED if completion.n_held < expected else Cause.NO_CHECKPOINT
 
 
 def _complain(reuse: Reuse, policy: Policy) -> None:

@@ -46,8 +46,8 @@ class ScriptedEngine:
     `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it.
     """
 
-    def __init__(self, replies: Sequence[str | bytes], *, card: ModelInfo | None = None) -> None:
-        self.card = card or scripted_model_info()
+    def __init__(self, replies: Sequence[str | bytes], *, model_info: ModelInfo | None = None) -> None:
+        self.model_info = model_info or scripted_model_info()
         self.faults = Faults()
         self.prompts: list[Prompt] = []
         self.samplings: list[Sampling] = []
@@ -126,12 +126,12 @@ class ScriptedEngine:
         )
 
     def _sample(self, reply: bytes, sampled: list[int], max_tokens: int) -> Generator[Step, None, Finish]:
-        ids = self.card.tokenizer.encode(reply, [(0, len(reply))])
+        ids = self.model_info.tokenizer.encode(reply, [(0, len(reply))])
         for token in ids[:max_tokens]:
             if self._cancelled:
                 return Finish.CANCELLED
             sampled.append(token)
-            yield Piece(token, self.card.tokenizer.pieces[token])
+            yield Piece(token, self.model_info.tokenizer.pieces[token])
         return Finish.LENGTH if len(ids) > max_tokens else Finish.STOP
 
     def _spoiled(self, held: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -18,8 +18,8 @@ from oasis_harness.conversation import (
     Head,
     Node,
     Note,
+    ReasoningDropped,
     Reply,
-    ThoughtsDropped,
     ToolResults,
     ToolsAdded,
     User,
@@ -131,7 +131,7 @@ class Renderer:
         return self._delta(plain, trace(plain, self._render, messages, tools))
 
     def _closing(self, last: Node) -> str:
-        """Return what closes a thought or a call that the last reply left open."""
+        """Return what closes reasoning or a call that the last reply left open."""
         if not isinstance(last.event, Reply) or last.parent is None:
             return ""
         return self.dialect.closing(last.event.data, before=last_sent(last.parent).sent).decode()
@@ -205,7 +205,7 @@ def _last_sent(tip: Node) -> tuple[Node, list[Node]]:
     """
     riders: list[Node] = []
     node: Node | None = tip
-    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply | ThoughtsDropped):
+    while node is not None and isinstance(node.event, Note | ToolsAdded | Reply | ReasoningDropped):
         riders += [node] if isinstance(node.event, Note | ToolsAdded) else []
         node = node.parent
     return last_sent(tip), riders[::-1]

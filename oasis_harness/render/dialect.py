@@ -68,13 +68,13 @@ class Dialect:
         return cls(template, certificate, _syntax(certificate, syntax), switch)
 
     @property
-    def drops_thoughts(self) -> bool:
+    def drops_reasoning(self) -> bool:
         """Whether the template would drop what the model thought; here it stays, unless a session says otherwise."""
         reasoning_form = self.certificate.reasoning_form
         return reasoning_form is not None and not reasoning_form.is_skipped and reasoning_form.kept is not Kept.ALWAYS
 
     def closing(self, data: bytes, *, before: bytes) -> bytes:
-        """Return the words of the harness that close what the reply `data` left open, a thought or a call.
+        """Return the words of the harness that close what the reply `data` left open, reasoning or a call.
 
         `before` is what was sent right before it.
         """
@@ -82,8 +82,8 @@ class Dialect:
         closer = reasoning_form.closer if reasoning_form is not None else ""
         return left_open(data, self.syntax, generation_prompt=text_of(before[-200:]), reasoning_closer=closer).encode()
 
-    def thought(self, data: bytes, *, before: bytes) -> tuple[int, int]:
-        """Return how many bytes at the end of `before` open a thought, and how many of the reply `data` are thought."""
+    def reasoning_extent(self, data: bytes, *, before: bytes) -> tuple[int, int]:
+        """Return how many last bytes of `before` open reasoning, and how many of the reply `data` belong to it."""
         return reasoning_extent(data, self.syntax, generation_prompt=text_of(before[-200:]))
 
     def epoch(self, tokenizer: str) -> Epoch:

@@ -70,9 +70,9 @@ def parse_reply(
 
 
 def left_open(data: bytes, syntax: CallSyntax, *, generation_prompt: str, reasoning_closer: str = "") -> str:
-    """Return what closes the thought or the call that a reply did not close itself; empty if nothing is open.
+    """Return what closes the reasoning or the call that a reply did not close itself; empty if nothing is open.
 
-    `reasoning_closer` is how the template closes a thought; without it, the mark stands on a line of its own.
+    `reasoning_closer` is how the template closes reasoning; without it, the mark stands on a line of its own.
     """
     text = data.decode("utf-8", errors="replace")
     marks = _reasoning_marks(text, generation_prompt, syntax.opener)
@@ -84,7 +84,7 @@ def left_open(data: bytes, syntax: CallSyntax, *, generation_prompt: str, reason
 
 
 def reasoning_extent(data: bytes, syntax: CallSyntax, *, generation_prompt: str) -> tuple[int, int]:
-    """Return how many bytes at the end of the prompt open a thought, and how many of the reply are thought.
+    """Return how many bytes at the end of the prompt open reasoning, and how many of the reply are reasoning.
 
     Its marks and the white space after it are part of it.
     """
@@ -108,7 +108,7 @@ def _split_reasoning(text: str, generation_prompt: str, call_opener: str) -> tup
 
 
 def _reasoning_marks(text: str, generation_prompt: str, call_opener: str) -> tuple[str, str] | None:
-    """Return the marks of the thought that a reply begins with, or that the prompt has opened for it."""
+    """Return the marks of the reasoning that a reply begins with, or that the prompt has opened for it."""
     start = text.lstrip()
     for opener, closer in REASONING_MARKS:
         is_open = generation_prompt.rstrip().endswith(opener)

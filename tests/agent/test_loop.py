@@ -201,7 +201,7 @@ def test_skills_are_listed_in_the_head_and_read_on_demand() -> None:
     agent = Agent(engine, skills=skills)
     list(agent.run("go"))
     assert results(agent)[0] == next(iter(skills)).body
-    head = engine.card.tokenizer.decode(engine.prompts[0].ids.tolist()).decode()
+    head = engine.model_info.tokenizer.decode(engine.prompts[0].ids.tolist()).decode()
     assert f"- {name}: " in head
     assert next(iter(skills)).body not in head
 
@@ -217,8 +217,8 @@ def test_a_result_that_does_not_fit_the_window_becomes_one_that_says_so() -> Non
         ran.append("flood")
         return "x" * 5000
 
-    card = replace(ScriptedEngine([]).card, n_context=1500)
-    agent = Agent(ScriptedEngine([call("flood"), "I see."], card=card), tools=tools)
+    model_info = replace(ScriptedEngine([]).model_info, n_context=1500)
+    agent = Agent(ScriptedEngine([call("flood"), "I see."], model_info=model_info), tools=tools)
     assert list(agent.run("go"))[-1] == Finished(Reason.ANSWERED, "I see.")
     assert ran == ["flood"]
     assert "Ask for less" in results(agent)[0]
@@ -226,8 +226,10 @@ def test_a_result_that_does_not_fit_the_window_becomes_one_that_says_so() -> Non
 
 def test_a_full_window_ends_the_run() -> None:
     """Where not even a short result fits, the run says so instead of raising."""
-    card = replace(ScriptedEngine([]).card, n_context=700)
-    agent = Agent(ScriptedEngine([call("look", '{"at": "a"}')], card=card), tools=some_tools([]), system="s" * 20)
+    model_info = replace(ScriptedEngine([]).model_info, n_context=700)
+    agent = Agent(
+        ScriptedEngine([call("look", '{"at": "a"}')], model_info=model_info), tools=some_tools([]), system="s" * 20
+    )
     assert list(agent.run("go" * 5))[-1].reason is Reason.WINDOW_FULL  # type: ignore[union-attr]  # Finished
 
 
@@ -249,7 +251,7 @@ def test_a_cut_or_cancelled_answer_is_not_called_answered() -> None:
 
 def test_a_driven_models_answer_that_we_cut_is_its_answer() -> None:
     """It does not find the end by itself; the run is done."""
-    engine = ScriptedEngine(["on and on " * 50], card=replace(ScriptedEngine([]).card, opens_calls=False))
+    engine = ScriptedEngine(["on and on " * 50], model_info=replace(ScriptedEngine([]).model_info, opens_calls=False))
     *_, turn, finished = Agent(engine).run("go")
     assert turn.finish == "length"  # type: ignore[union-attr]  # a Turn
     assert finished.reason is Reason.ANSWERED  # type: ignore[union-attr]  # Finished

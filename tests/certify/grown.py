@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oasis_harness.certify.certificate import BoundaryName, Landmark
+from oasis_harness.certify.certificate import Anchor, BoundaryName
 from oasis_harness.templates import Message
 
 from ..render.families import Family, Thought
@@ -51,7 +51,7 @@ class Step:
 
     sent: str
     rendered: str
-    places: Mapping[Landmark, Callable[[], int]]
+    places: Mapping[Anchor, Callable[[], int]]
 
     def broken(self) -> int | None:
         """Return the first byte of `sent` that is not what comes next, or None."""
@@ -90,7 +90,7 @@ class Grown:
             reply, first, second = self._round(n_calls=2)
             sent = self._render([*self.history, reply, first], generation_prompt=False)
             step = self._step(sent, sent, [*self.history, reply, first, second])
-            yield replace(step, places={**step.places, Landmark.RESULT: lambda: _end(sent, first)})
+            yield replace(step, places={**step.places, Anchor.RESULT: lambda: _end(sent, first)})
         elif name in (BoundaryName.RESULT, BoundaryName.NOTE):
             reply, *results = self._round()
             note = [_message("user", self._word("N"))] if name is BoundaryName.NOTE else []
@@ -120,19 +120,19 @@ class Grown:
         turn = max(index for index, message in enumerate(self.history) if message["role"] == "user")
         results = [message for message in self.history[turn:] if message["role"] == "tool"]
         mark = self.family.syntax.closer if self.family.syntax is not None else ""
-        places: dict[Landmark, Callable[[], int]] = {
-            Landmark.START: lambda: 0,
-            Landmark.SYSTEM: lambda: sent.index(self.history[0]["content"]),
-            Landmark.TOOLS: lambda: _common(self._render(self.history), self._render(self.history, has_tools=False)),
-            Landmark.USER: lambda: _end(sent, self.history[turn]),
-            Landmark.FIRST_REPLY: lambda: len(self._render(self.history[: turn + 1])),
-            Landmark.LAST_REPLY: lambda: len(prompt),
-            Landmark.FIRST_CALL: lambda: _end(sent, {"content": self._words_of_calls[0]}),
-            Landmark.LAST_CALL: lambda: sent.rindex(mark) + len(mark),
-            Landmark.LAST_END: lambda: len(sent),
+        places: dict[Anchor, Callable[[], int]] = {
+            Anchor.START: lambda: 0,
+            Anchor.SYSTEM: lambda: sent.index(self.history[0]["content"]),
+            Anchor.TOOLS: lambda: _common(self._render(self.history), self._render(self.history, has_tools=False)),
+            Anchor.USER: lambda: _end(sent, self.history[turn]),
+            Anchor.FIRST_REPLY: lambda: len(self._render(self.history[: turn + 1])),
+            Anchor.LAST_REPLY: lambda: len(prompt),
+            Anchor.FIRST_CALL: lambda: _end(sent, {"content": self._words_of_calls[0]}),
+            Anchor.LAST_CALL: lambda: sent.rindex(mark) + len(mark),
+            Anchor.LAST_END: lambda: len(sent),
         }
         if results:
-            places[Landmark.RESULT] = lambda: _end(sent, results[-1])
+            places[Anchor.RESULT] = lambda: _end(sent, results[-1])
         return Step(sent, rendered, places)
 
     def _round(self, n_calls: int = 0) -> list[Message]:

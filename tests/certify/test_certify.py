@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 
 from oasis_harness.certify import CallForm, Certificate, certify_template
-from oasis_harness.certify.certificate import Arguments, BoundaryName, Handling, Kept, Landmark, NoneContent, Switch
+from oasis_harness.certify.certificate import Anchor, Arguments, BoundaryName, Handling, Kept, NoneContent, Switch
 from oasis_harness.certify.reasoning import switch_candidates
 from oasis_harness.certify.sentinels import Base, Cut, DeltaBase
 from oasis_harness.errors import TemplateFailed, TemplateRunaway, UnsupportedTemplate
@@ -38,7 +38,7 @@ def found_in(certificate: Certificate, name: BoundaryName) -> Outcome:
     """Return what a boundary says in the words of the truth."""
     boundary = certificate.boundary(name)
     if boundary.broken is not None:
-        return Broken(boundary.broken.what, boundary.broken.anchor.landmark, boundary.broken.anchor.n_bytes)
+        return Broken(boundary.broken.what, boundary.broken.offset.anchor, boundary.broken.offset.n_bytes)
     return "" if boundary.is_evaluated else boundary.reason
 
 
@@ -101,7 +101,7 @@ def test_a_call_that_is_written_otherwise_once_answered_changes_closing_bytes() 
         "(call.function.arguments | tojson) + ('' if loop.last and messages[-1] == message else ', \"id\": 1') }}",
     )
     found = certificate(source, syntax=JSON_CALLS)
-    assert found.letter == "E" and found_in(found, BoundaryName.RESULT) == Broken("closer", Landmark.FIRST_CALL, 2)
+    assert found.letter == "E" and found_in(found, BoundaryName.RESULT) == Broken("closer", Anchor.FIRST_CALL, 2)
     assert found.calls is not None
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from oasis_harness.certify.certificate import Anchor, BoundaryName, Landmark
+from oasis_harness.certify.certificate import Anchor, BoundaryName, Offset
 
 from ..render.families import EXTENDING, KEPT, REWRITING, Family
 from ..render.talk import dialect
@@ -15,11 +15,11 @@ PLAN = Plan([1], 1, [1], ["a"])
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=repr)
 
 
-def predicted(anchor: Anchor, step: Step) -> int | None:
-    """Return the byte an anchor names in this conversation, or None where it has no such landmark."""
-    if anchor.landmark not in step.places:
+def predicted(offset: Offset, step: Step) -> int | None:
+    """Return the byte an anchor names in this conversation, or None where it has no such anchor."""
+    if offset.anchor not in step.places:
         return None
-    return len(step.sent[: step.places[anchor.landmark]()].encode()) + anchor.n_bytes
+    return len(step.sent[: step.places[offset.anchor]()].encode()) + offset.n_bytes
 
 
 def steps(family: Family, plan: Plan, name: BoundaryName) -> list[Step]:
@@ -31,7 +31,7 @@ def breaks(family: Family, plan: Plan, name: BoundaryName) -> list[tuple[int | N
     boundary = dialect(family).certificate.boundary(name)
     broken = boundary.broken
     assert broken is not None
-    return [(step.broken(), predicted(broken.anchor, step)) for step in steps(family, plan, name)]
+    return [(step.broken(), predicted(broken.offset, step)) for step in steps(family, plan, name)]
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_no_conversation_breaks_where_the_certificate_says_that_it_holds(family:
 @settings(max_examples=25)
 @given(plan=plans)
 def test_a_conversation_breaks_where_the_certificate_says_and_never_before(family: Family, plan: Plan) -> None:
-    """Some variant of every conversation breaks exactly there; without the landmark, none breaks."""
+    """Some variant of every conversation breaks exactly there; without the anchor, none breaks."""
     for boundary in dialect(family).certificate.boundaries:
         if boundary.broken is not None:
             found = breaks(family, plan, boundary.name)
@@ -61,8 +61,8 @@ def test_a_conversation_breaks_where_the_certificate_says_and_never_before(famil
 def test_the_comparison_can_fail() -> None:
     """An anchor that is one byte off is seen."""
     step = next(Grown(BY_NAME["keeping"], PLAN, thinks=True, speaks=True).step(BoundaryName.USER))
-    assert step.broken() == predicted(Anchor(Landmark.FIRST_REPLY, -8), step)
-    assert step.broken() != predicted(Anchor(Landmark.FIRST_REPLY, -7), step)
+    assert step.broken() == predicted(Offset(Anchor.FIRST_REPLY, -8), step)
+    assert step.broken() != predicted(Offset(Anchor.FIRST_REPLY, -7), step)
 
 
 @every_family

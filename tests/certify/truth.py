@@ -5,11 +5,11 @@ from typing import Any
 
 from oasis_harness.certify import CallForm
 from oasis_harness.certify.certificate import (
+    Anchor,
     Arguments,
     BoundaryName,
     Handling,
     Kept,
-    Landmark,
     NoneContent,
     ReasoningForm,
     Switch,
@@ -25,10 +25,10 @@ HOLDS = ""
 
 @dataclass(frozen=True)
 class Broken:
-    """What a re-render loses, and where: bytes from a landmark."""
+    """What a re-render loses, and where: bytes from a anchor."""
 
     what: str
-    landmark: Landmark
+    anchor: Anchor
     n_bytes: int
 
 
@@ -100,9 +100,9 @@ NO_TOOLS: dict[str, Any] = {"is_driven": False, "has_tools": False, "object_argu
 ONE_CALL, NO_RESULTS = "the template prints one call a reply", "the template prints no results"
 WITHOUT_RESULTS: dict[str, Any] = {"result": NO_RESULTS, "second_result": NO_RESULTS, "note": NO_RESULTS}
 
-BATCH = Broken("result", Landmark.RESULT, len("\n</tool_response>"))
-TOOLS = Broken("tools", Landmark.TOOLS, 0)
-SYSTEM = Broken("system", Landmark.SYSTEM, 0)
+BATCH = Broken("result", Anchor.RESULT, len("\n</tool_response>"))
+TOOLS = Broken("tools", Anchor.TOOLS, 0)
+SYSTEM = Broken("system", Anchor.SYSTEM, 0)
 SLIP = replace(BATCH, what="result")
 
 BLOCK = ReasoningForm("reasoning_content", "<think>\n", "\n</think>\n\n", False, False, Kept.WITHIN_TURN, None)
@@ -110,9 +110,9 @@ PROMPTED = replace(BLOCK, is_prompted=True)
 STRIPPED = replace(PROMPTED, field="content", kept=Kept.NEVER)
 
 
-def at_turn(what: str, n_bytes: int, landmark: Landmark = Landmark.FIRST_REPLY) -> dict[str, Any]:
+def at_turn(what: str, n_bytes: int, anchor: Anchor = Anchor.FIRST_REPLY) -> dict[str, Any]:
     """Return the outcomes of a template that drops something at every user message."""
-    broken = Broken(what, landmark, n_bytes)
+    broken = Broken(what, anchor, n_bytes)
     return {"user": broken, "note": broken, "truncated": broken}
 
 
@@ -234,7 +234,7 @@ TRUTH = {
         "",
         TEXT,
         WORD,
-        second_result=Broken("result", Landmark.RESULT, len("<|end|>\n<")),
+        second_result=Broken("result", Anchor.RESULT, len("<|end|>\n<")),
         letter="E",
         **NO_TOOLS,
     ),
@@ -330,7 +330,7 @@ TRUTH = {
         WORD,
         roles=(DROPPED, IN_PLACE, IN_PLACE, IN_PLACE),
         reasoning_form=BLOCK,
-        result=Broken("empty thought", Landmark.LAST_REPLY, 0),
+        result=Broken("empty reasoning", Anchor.LAST_REPLY, 0),
         second_result=BATCH,
         letter="C",
         **at_turn("reasoning", 0),
@@ -344,9 +344,9 @@ TRUTH = {
         object_arguments=Arguments.REFUSED,
         text_arguments=Arguments.JSON,
         reasoning_form=STRIPPED,
-        second_result=Broken("result", Landmark.RESULT, len("<|/output|><|")),
+        second_result=Broken("result", Anchor.RESULT, len("<|/output|><|")),
         letter="C",
-        **everywhere(Broken("reasoning", Landmark.LAST_REPLY, -len("<think>\n"))),
+        **everywhere(Broken("reasoning", Anchor.LAST_REPLY, -len("<think>\n"))),
     ),
     "qwq": Truth(
         ASSISTANT + "<think>\n",
@@ -356,7 +356,7 @@ TRUTH = {
         reasoning_form=STRIPPED,
         second_result=BATCH,
         letter="C",
-        **everywhere(Broken("reasoning", Landmark.LAST_REPLY, -len("<think>\n"))),
+        **everywhere(Broken("reasoning", Anchor.LAST_REPLY, -len("<think>\n"))),
     ),
     "keeping": KEEPING,
     "keeping enable_thinking=False": replace(
@@ -364,7 +364,7 @@ TRUTH = {
         generation_prompt=ASSISTANT + "<think>\n\n</think>\n\n",
         reasoning_form=replace(BLOCK, is_skipped=True, switch=Switch("preserve_thinking", True)),
         arguments={"enable_thinking": False},
-        **at_turn("empty thought", -len("<think>\n\n</think>\n\n")),
+        **at_turn("empty reasoning", -len("<think>\n\n</think>\n\n")),
     ),
     "keeping preserve_thinking=True": kept(KEEPING, preserve_thinking=True),
     "glm thinking": GLM_THINKING,
@@ -381,7 +381,7 @@ TRUTH = {
         object_arguments=Arguments.OWN,
         text_arguments=Arguments.REFUSED,
         reasoning_form=PROMPTED,
-        second_result=Broken("result", Landmark.RESULT, len("</response>")),
+        second_result=Broken("result", Anchor.RESULT, len("</response>")),
         letter="B",
         **at_turn("reasoning", -len("<think>\n")),
     ),
@@ -408,9 +408,9 @@ TRUTH = {
         object_arguments=Arguments.OWN,
         text_arguments=Arguments.LOST,
         prints_python=True,
-        result=Broken("reply", Landmark.LAST_CALL, 0),
-        second_result=Broken("result", Landmark.RESULT, len('<|"|>}<tool_response|>')),
-        note=Broken("reply", Landmark.LAST_CALL, 0),
+        result=Broken("reply", Anchor.LAST_CALL, 0),
+        second_result=Broken("result", Anchor.RESULT, len('<|"|>}<tool_response|>')),
+        note=Broken("reply", Anchor.LAST_CALL, 0),
         letter="C",
     ),
     "apriel": Truth(
@@ -418,8 +418,8 @@ TRUTH = {
         "\n<|end|>\n",
         replace(CALL, cut=Cut(end="</calls>"), closer="\n<|end|>\n"),
         REFUSES,
-        result=Broken("closer", Landmark.FIRST_CALL, len('"}')),
-        note=Broken("closer", Landmark.FIRST_CALL, len('"}')),
+        result=Broken("closer", Anchor.FIRST_CALL, len('"}')),
+        note=Broken("closer", Anchor.FIRST_CALL, len('"}')),
         letter="E",
     ),
     "hermes": replace(CHATML_TOOLS, letter="C", **everywhere(SLIP)),

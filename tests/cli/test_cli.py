@@ -96,9 +96,9 @@ def conversation_with_an_open_write(tiny: str, tmp_path: Path) -> Path:
     from oasis_harness.embedded.loader import load_folder
 
     (tmp_path / "ws").mkdir()
-    card = worker.run(lambda: load_folder(Path(tiny), "tiny")).card
+    model_info = worker.run(lambda: load_folder(Path(tiny), "tiny")).model_info
     call = '<tool_call>{"name": "write_file", "arguments": {"path": "new.txt", "content": "hi"}}</tool_call>'
-    engine = ScriptedEngine([call], card=card)
+    engine = ScriptedEngine([call], model_info=model_info)
     with Session(engine, tools=workspace_tools(tmp_path / "ws"), path=tmp_path / "c.jsonl") as session:
         session.send("write new.txt")
     return tmp_path / "c.jsonl"

@@ -13,8 +13,8 @@ from oasis_harness.conversation import (
     Node,
     Note,
     Opening,
+    ReasoningDropped,
     Reply,
-    ThoughtsDropped,
     ToolResult,
     ToolResults,
     ToolsAdded,
@@ -45,9 +45,9 @@ def deltas(draw: st.DrawFn, tip: Node) -> Delta:
     ]
     if isinstance(last.event, Reply):
         kept = st.integers(0, min(len(new), tip.n_expected))
-        kinds.append(st.builds(ThoughtsDropped, st.just(EPOCH), st.just(tip.digest), kept, st.integers(0, 9)))
+        kinds.append(st.builds(ReasoningDropped, st.just(EPOCH), st.just(tip.digest), kept, st.integers(0, 9)))
         kinds.append(st.builds(ToolResults, st.lists(results, max_size=3).map(tuple)))
-    elif last.sent and not isinstance(last.event, ThoughtsDropped):
+    elif last.sent and not isinstance(last.event, ReasoningDropped):
         pending = st.integers(0, tip.n_tokens + len(new))
         kinds += 3 * [st.builds(Reply, texts, st.just("stop"), st.just("auto"), pending)]
     return draw(st.one_of(kinds)), draw(texts), new

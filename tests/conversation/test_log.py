@@ -21,8 +21,8 @@ from oasis_harness.conversation import (
     Node,
     Note,
     Opening,
+    ReasoningDropped,
     Reply,
-    ThoughtsDropped,
     ToolResult,
     ToolResults,
     ToolsAdded,
@@ -189,7 +189,7 @@ ILLEGAL = [
     ((USER, REPLY, RESULTS), RESULTS, "no reply made a call"),
     ((USER, REPLY, USER), RESULTS, "no reply made a call"),
     ((USER,), Compaction(EPOCH, "sha256:other", b""), "another tip"),
-    ((USER,), ThoughtsDropped(EPOCH, "", 0, 0), "another tip"),
+    ((USER,), ReasoningDropped(EPOCH, "", 0, 0), "another tip"),
     ((USER,), Reply(b"r", "cancelled", "auto", 4), "4 tokens are pending of 2"),
     ((USER,), Reply(b"r", "cancelled", "auto", -1), "-1 tokens are pending"),
 ]
@@ -274,7 +274,7 @@ def test_promised_is_all_up_to_the_last_reply_less_what_was_pending(conversation
     epoch = epoch_nodes(conversation)
     replies = [i for i, node in enumerate(epoch) if isinstance(node.event, Reply)]
     first = epoch[0].event
-    expected = first.n_kept if isinstance(first, ThoughtsDropped) else 0
+    expected = first.n_kept if isinstance(first, ReasoningDropped) else 0
     if replies:
         event = epoch[replies[-1]].event
         assert isinstance(event, Reply)
@@ -310,16 +310,16 @@ def test_thoughts_are_dropped_between_an_answer_and_the_next_turn_only() -> None
     tip = conversation.tip.digest
     for n_kept, ids in ((6, (1, 0, 2, 3, 0, 9)), (3, (1, 0)), (-1, ())):
         with pytest.raises(OutOfOrder, match="cannot be kept"):
-            conversation.append(ThoughtsDropped(EPOCH, tip, n_kept, 1), b"abe", ids)
+            conversation.append(ReasoningDropped(EPOCH, tip, n_kept, 1), b"abe", ids)
     conversation.append(USER, b"x", (1,))
     with pytest.raises(OutOfOrder, match="between an answer and the next turn"):
-        conversation.append(ThoughtsDropped(EPOCH, conversation.tip.digest, 0, 1), b"abe", (1,))
+        conversation.append(ReasoningDropped(EPOCH, conversation.tip.digest, 0, 1), b"abe", (1,))
 
 
 def test_dropped_thoughts_open_an_epoch_that_promises_what_comes_before_them() -> None:
     """The engine still holds that; nothing may be sampled before the next turn."""
     conversation = talk(Conversation(HEAD), 1)
-    conversation.append(ThoughtsDropped(EPOCH, conversation.tip.digest, 2, 1), b"abde", (1, 0, 3, 0))
+    conversation.append(ReasoningDropped(EPOCH, conversation.tip.digest, 2, 1), b"abde", (1, 0, 3, 0))
     assert conversation.ids.tolist() == [1, 0, 3, 0] and conversation.tip.epoch == 1
     assert conversation.n_expected == 2
     with pytest.raises(OutOfOrder, match="nothing was asked"):

@@ -20,7 +20,7 @@ from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
 
 from oasis_harness import Sampling, Session  # noqa: E402
 from oasis_harness.embedded import worker  # noqa: E402
-from oasis_harness.embedded.decode import CountingModel, Trunk  # noqa: E402
+from oasis_harness.embedded.decode import CountingModel, LiveCache  # noqa: E402
 from oasis_harness.embedded.runtime import MlxEngine  # noqa: E402
 
 N_TURNS = 12
@@ -33,9 +33,9 @@ class RecordingModel(CountingModel):
         super().__init__(model)
         self.slices: list[tuple[int, Any, Any]] = []
 
-    def read(self, trunk: Trunk, ids: Any) -> mx.array:
-        offset = len(trunk.ids)
-        logits = super().read(trunk, ids)
+    def read(self, live: LiveCache, ids: Any) -> mx.array:
+        offset = len(live.ids)
+        logits = super().read(live, ids)
         self.slices.append((offset, ids.copy(), np.array(logits)))
         return logits
 

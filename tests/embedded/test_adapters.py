@@ -94,12 +94,12 @@ def test_a_fork_and_its_trunk_do_not_see_each_other(family: str) -> None:
         model(start, cache=cache)
         return np.array(model(tail, cache=cache))
 
-    trunk = model.make_cache() if hasattr(model, "make_cache") else [KVCache() for _ in model.layers]
-    model(start, cache=trunk)
-    branch = fork_cache(trunk)
+    live = model.make_cache() if hasattr(model, "make_cache") else [KVCache() for _ in model.layers]
+    model(start, cache=live)
+    branch = fork_cache(live)
     assert branch is not None
     assert np.array_equal(np.array(model(other, cache=branch)), alone(other))
-    assert np.array_equal(np.array(model(one, cache=trunk)), alone(one))
+    assert np.array_equal(np.array(model(one, cache=live)), alone(one))
 
 
 def test_an_unknown_class_is_not_forked() -> None:
@@ -112,8 +112,8 @@ def test_an_unknown_class_is_not_forked() -> None:
 
 def test_a_list_of_known_classes_is_forked() -> None:
     """Each child gets its own second handles."""
-    trunk = CacheList(filled(KVCache(), 3), CacheList(filled(KVCache(), 5)))
-    branch = fork_cache([trunk])
+    live = CacheList(filled(KVCache(), 3), CacheList(filled(KVCache(), 5)))
+    branch = fork_cache([live])
     assert branch is not None
-    filled(trunk.caches[0], 4)
+    filled(live.caches[0], 4)
     assert [branch[0].caches[0].offset, branch[0].caches[1].caches[0].offset] == [3, 5]

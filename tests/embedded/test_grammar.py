@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from oasis_harness import Sampling, ToolChoice, Tools
 from oasis_harness.embedded.decode import Sampler
-from oasis_harness.embedded.grammar import CallGate, grammar_tokenizer
+from oasis_harness.embedded.grammar import CallConstraint, grammar_tokenizer
 from oasis_harness.errors import ToolChoiceUnsupported
 from oasis_harness.replies import JSON_CALLS, CallSyntax
 from oasis_harness.tokens import Tokenizer, byte_tokenizer
@@ -41,28 +41,28 @@ def schemas() -> tuple[bytes, ...]:
     return tuple(tool.schema for tool in tools)
 
 
-def gate(choice: ToolChoice, tokenizer: Tokenizer = PLAIN, **options: Any) -> CallGate:
+def constraint(choice: ToolChoice, tokenizer: Tokenizer = PLAIN, **options: Any) -> CallConstraint:
     sampling = Sampling(**{"tool_choice": choice, "tools": schemas(), "syntax": JSON_CALLS, **options})
-    return CallGate(sampling, tokenizer, GRAMMARS[id(tokenizer)])
+    return CallConstraint(sampling, tokenizer, GRAMMARS[id(tokenizer)])
 
 
-def sample(gate: CallGate, tokenizer: Tokenizer, seed: int, n: int = 400) -> bytes:
-    """Sample at random among what the gate allows."""
+def sample(constraint: CallConstraint, tokenizer: Tokenizer, seed: int, n: int = 400) -> bytes:
+    """Sample at random among what the constraint allows."""
     random = np.random.default_rng(seed)
     ids: list[int] = []
-    while len(ids) < n and not gate.is_done:
-        logits = gate.mask(random.normal(size=len(tokenizer.pieces)).astype(np.float32))
+    while len(ids) < n and not constraint.is_done:
+        logits = constraint.mask(random.normal(size=len(tokenizer.pieces)).astype(np.float32))
         ids.append(int(np.argmax(logits)))
-        gate.accept(ids[-1])
+        constraint.accept(ids[-1])
     return tokenizer.decode(ids)
 
 
-def follow(gate: CallGate, tokenizer: Tokenizer, data: bytes) -> bool:
-    """Feed `data` token by token; return whether the gate would have allowed every token."""
+def follow(constraint: CallConstraint, tokenizer: Tokenizer, data: bytes) -> bool:
+    """Feed `data` token by token; return whether the constraint would have allowed every token."""
     for token in tokenizer.encode(data):
-        if not np.isfinite(gate.mask(np.zeros(len(tokenizer.pieces), dtype=np.float32))[token]):
+        if not np.isfinite(constraint.mask(np.zeros(len(tokenizer.pieces), dtype=np.float32))[token]):
             return False
-        gate.accept(token)
+        constraint.accept(token)
     return True
 
 
@@ -70,7 +70,7 @@ def follow(gate: CallGate, tokenizer: Tokenizer, data: bytes) -> bool:
 @given(seed=st.integers(0, 10_000))
 def test_a_required_reply_is_one_valid_call(tokenizer: Tokenizer, seed: int) -> None:
     """Whatever a model would like to say, it says a call: a known name, arguments that fit their schema."""
-    opened = gate(ToolChoice.REQUIRED, tokenizer)
+    opened = constraint(ToolChoice.REQUIRED, tokenizer)
     reply = sample(opened, tokenizer, seed, n=3000).decode(errors="replace")
     if not opened.is_done:  # a random string may run on; what is there is still a valid beginning
         assert reply.startswith('<tool_call>{"name": ')
@@ -85,28 +85,28 @@ def test_a_required_reply_is_one_valid_call(tokenizer: Tokenizer, seed: int) -> 
 def test_auto_arms_when_a_call_is_opened_and_disarms_when_it_is_closed(tokenizer: Tokenizer) -> None:
     """Text before, between and after calls is free; inside, only what fits."""
     good = b'I look.\n<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call> and {"name": 5}'
-    assert follow(gate(ToolChoice.AUTO, tokenizer), tokenizer, good)
+    assert follow(constraint(ToolChoice.AUTO, tokenizer), tokenizer, good)
     for bad in (b'<tool_call>{"name": "rm"', b'<tool_call>{"name": "add", "arguments": {"a": "x"', b"<tool_call>hello"):
-        assert not follow(gate(ToolChoice.AUTO, tokenizer), tokenizer, bad)
+        assert not follow(constraint(ToolChoice.AUTO, tokenizer), tokenizer, bad)
 
 
 def test_auto_allows_the_line_breaks_families_write_inside_the_marks() -> None:
     """Qwen writes the call on a line of its own."""
     data = b'<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>\n<tool_call>\n{"name": "read_file"'
-    assert follow(gate(ToolChoice.AUTO, NATIVE), NATIVE, data)
+    assert follow(constraint(ToolChoice.AUTO, NATIVE), NATIVE, data)
 
 
 def test_special_tokens_stay_free_outside_calls() -> None:
     """Reasoning marks must work under every tool choice."""
     for choice in (ToolChoice.AUTO, ToolChoice.NONE):
-        assert follow(gate(choice, NATIVE), NATIVE, b"<think>hm<|im_end|>")
+        assert follow(constraint(choice, NATIVE), NATIVE, b"<think>hm<|im_end|>")
 
 
 @pytest.mark.parametrize("tokenizer", [PLAIN, NATIVE])
 @given(seed=st.integers(0, 10_000))
 def test_none_never_opens_a_call(tokenizer: Tokenizer, seed: int) -> None:
     """However much a model wants to: its best token is masked for as long as it completes the opener."""
-    closed = gate(ToolChoice.NONE, tokenizer)
+    closed = constraint(ToolChoice.NONE, tokenizer)
     wish = tokenizer.encode(b"<tool_call>" * 3)
     random = np.random.default_rng(seed)
     ids: list[int] = []
@@ -121,19 +121,19 @@ def test_none_never_opens_a_call(tokenizer: Tokenizer, seed: int) -> None:
 def test_text_arguments_can_be_bounded() -> None:
     """A model that does not find the end of a text is given one; without a bound it may go on."""
     long = b'<tool_call>{"name": "read_file", "arguments": {"path": "' + b"x" * 30
-    assert follow(gate(ToolChoice.AUTO), PLAIN, long)
-    assert not follow(gate(ToolChoice.AUTO, max_string=20), PLAIN, long)
-    assert follow(gate(ToolChoice.AUTO, max_string=20), PLAIN, long[:-10] + b'"}}</tool_call> free again')
+    assert follow(constraint(ToolChoice.AUTO), PLAIN, long)
+    assert not follow(constraint(ToolChoice.AUTO, max_string=20), PLAIN, long)
+    assert follow(constraint(ToolChoice.AUTO, max_string=20), PLAIN, long[:-10] + b'"}}</tool_call> free again')
 
 
 @given(seed=st.integers(0, 200))
 def test_none_holds_at_any_temperature(seed: int) -> None:
-    """The gate sees the drawn scores, so a draw cannot slip past it; and nothing loops for ever."""
+    """The constraint sees the drawn scores, so a draw cannot slip past it; and nothing loops for ever."""
     sampling = Sampling(
         tool_choice=ToolChoice.NONE, syntax=CallSyntax("<t>", "</t>", JSON_CALLS.parse), temperature=50.0, seed=seed
     )
     tokenizer = byte_tokenizer(["<t>"])
-    closed = CallGate(sampling, tokenizer, None)
+    closed = CallConstraint(sampling, tokenizer, None)
     sampler = Sampler(sampling, closed, len(tokenizer.pieces), n_prompt=1)
     logits = mx.zeros(len(tokenizer.pieces))
     logits[tokenizer.specials["<t>"]] = 300.0
@@ -171,19 +171,19 @@ def test_every_schema_a_tool_can_have_gets_a_grammar_or_runs_free() -> None:
     options: dict[str, Any] = {"tools": tuple(tool.schema for tool in tools)}
     arguments = b'{"color": "red", "shape": {"name": "a", "sides": 3}}'
     good = b'<tool_call>{"name": "paint", "arguments": ' + arguments + b"}</tool_call>"
-    assert follow(gate(ToolChoice.REQUIRED, **options), PLAIN, good)
-    assert not follow(gate(ToolChoice.AUTO, **options), PLAIN, good.replace(b"red", b"green"))
+    assert follow(constraint(ToolChoice.REQUIRED, **options), PLAIN, good)
+    assert not follow(constraint(ToolChoice.AUTO, **options), PLAIN, good.replace(b"red", b"green"))
     loose = b'<tool_call>{"name": "unique", "arguments": {}}</tool_call>'
-    assert follow(gate(ToolChoice.AUTO, **options), PLAIN, loose)
+    assert follow(constraint(ToolChoice.AUTO, **options), PLAIN, loose)
 
 
 def test_required_without_tools_or_in_a_foreign_syntax_is_refused() -> None:
     """The message names what is missing; `auto` simply runs free there."""
     with pytest.raises(ToolChoiceUnsupported, match="0 tools"):
-        gate(ToolChoice.REQUIRED, tools=())
+        constraint(ToolChoice.REQUIRED, tools=())
     with pytest.raises(ToolChoiceUnsupported, match="required"):
-        gate(ToolChoice.REQUIRED, syntax=replace(JSON_CALLS, is_json=False))
-    assert follow(gate(ToolChoice.AUTO, syntax=replace(JSON_CALLS, is_json=False)), PLAIN, b"<tool_call>anything")
+        constraint(ToolChoice.REQUIRED, syntax=replace(JSON_CALLS, is_json=False))
+    assert follow(constraint(ToolChoice.AUTO, syntax=replace(JSON_CALLS, is_json=False)), PLAIN, b"<tool_call>anything")
 
 
 def test_a_token_that_opens_a_call_and_begins_it_arms_the_grammar_in_its_middle() -> None:
@@ -193,7 +193,7 @@ def test_a_token_that_opens_a_call_and_begins_it_arms_the_grammar_in_its_middle(
     grammar = grammar_tokenizer(tokenizer, len(pieces), 257)
     for token, allowed in ((258, {ord("m")}), (259, set(range(256)))):
         sampling = Sampling(tools=schemas(), syntax=JSON_CALLS)
-        opened = CallGate(sampling, tokenizer, grammar)
+        opened = CallConstraint(sampling, tokenizer, grammar)
         for part in (*b"<tool_call", token):
             opened.accept(part)
         free = np.flatnonzero(np.isfinite(opened.mask(np.zeros(len(pieces), dtype=np.float32))))

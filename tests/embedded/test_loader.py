@@ -22,8 +22,8 @@ def folder(tmp_path: Path) -> Path:
     return write_tiny_model(tmp_path / "llama", "llama")
 
 
-def card(folder: Path) -> ModelInfo:
-    return worker.run(lambda: load_folder(folder, "tiny")).card
+def model_info(folder: Path) -> ModelInfo:
+    return worker.run(lambda: load_folder(folder, "tiny")).model_info
 
 
 def change(path: Path, **fields: Any) -> None:
@@ -33,31 +33,31 @@ def change(path: Path, **fields: Any) -> None:
 def test_the_card_says_what_a_harness_must_know(folder: Path) -> None:
     """Name, window, template, stop ids from every place they are written."""
     change(folder / "generation_config.json", eos_token_id=[256, 258])
-    found = card(folder)
+    found = model_info(folder)
     assert (found.name, found.n_context, found.chat_template) == ("tiny", 4096, CHATML)
     assert found.stop_ids == {256, 257, 258}
     assert found.template_variables == {"eos_token": "<|im_end|>"}
     assert found.call_syntax is None
     assert found.opens_calls is True
     change(folder / "oasis.json", opens_calls=False)
-    assert card(folder).opens_calls is False
+    assert model_info(folder).opens_calls is False
 
 
 def test_a_template_file_wins_and_a_list_gives_its_tool_template(folder: Path) -> None:
     """`chat_template.jinja`, then `tool_use` of a list, then `default`."""
     named = [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]
     change(folder / "tokenizer_config.json", chat_template=named)
-    assert card(folder).chat_template == "T"
+    assert model_info(folder).chat_template == "T"
     change(folder / "tokenizer_config.json", chat_template=named[:1])
-    assert card(folder).chat_template == "D"
+    assert model_info(folder).chat_template == "D"
     (folder / "chat_template.jinja").write_bytes(b"F\r\n")
-    assert card(folder).chat_template == "F\r\n"
+    assert model_info(folder).chat_template == "F\r\n"
 
 
 def test_special_tokens_written_as_objects_are_read(folder: Path) -> None:
     """tokenizer_config.json has both forms."""
     change(folder / "tokenizer_config.json", bos_token={"content": "<|im_start|>", "special": True}, pad_token=None)
-    assert card(folder).template_variables == {"eos_token": "<|im_end|>", "bos_token": "<|im_start|>"}
+    assert model_info(folder).template_variables == {"eos_token": "<|im_end|>", "bos_token": "<|im_start|>"}
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_an_error_calls_the_model_what_the_user_called_it(tmp_path: Path) -> Non
 def test_a_stop_id_outside_the_vocabulary_is_none(folder: Path, foreign: Any) -> None:
     """It could never be sampled; where no other is named, the model is refused."""
     change(folder / "config.json", eos_token_id=foreign)
-    assert card(folder).stop_ids == {257}  # the eos_token of the tokenizer's settings
+    assert model_info(folder).stop_ids == {257}  # the eos_token of the tokenizer's settings
     change(folder / "tokenizer_config.json", eos_token=None)
     with pytest.raises(BadModel, match="tiny names no stop token of its vocabulary"):
-        card(folder)
+        model_info(folder)
 
 
 def test_the_call_syntax_of_a_family_comes_from_mlx_lm() -> None:

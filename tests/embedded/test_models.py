@@ -138,7 +138,7 @@ def test_a_folder_is_called_by_its_last_name(tmp_path: Path, monkeypatch: pytest
     for name, where in ((".", folder), ("..", folder / "below"), ("tiny/", tmp_path)):
         monkeypatch.chdir(where)
         with open_engine(name) as engine:
-            assert engine.card.name == "tiny"
+            assert engine.model_info.name == "tiny"
 
 
 def test_a_slash_after_the_default_name_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from oasis_harness import Sampling, Session
 from oasis_harness.embedded import worker
-from oasis_harness.embedded.decode import CountingModel, Trunk
+from oasis_harness.embedded.decode import CountingModel, LiveCache
 from oasis_harness.embedded.runtime import MlxEngine
 from oasis_harness.engine import Completion, Finish, Piece, Prompt, Reuse
 from oasis_harness.errors import EngineClosed, PromptTooLong, ReuseDeficit
@@ -49,7 +49,7 @@ def test_a_reply_cut_by_length_leaves_one_token_pending(tiny_engine: MlxEngine) 
 def test_a_stop_token_is_never_read(llama: MlxEngine) -> None:
     """A card whose stop ids are all ids stops at once: nothing is sampled, nothing is pending."""
     loaded, stops = llama._loaded, frozenset(range(259))
-    llama._loaded = replace(loaded, card=replace(loaded.card, stop_ids=stops))
+    llama._loaded = replace(loaded, model_info=replace(loaded.model_info, stop_ids=stops))
     try:
         outcome = ask(llama, "stop", text(20))
     finally:
@@ -72,8 +72,8 @@ class CancellingModel(CountingModel):
         super().__init__(engine._loaded.model)
         self._engine, self._n = engine, n
 
-    def read(self, trunk: Trunk, ids: Any) -> Any:
-        logits = super().read(trunk, ids)
+    def read(self, live: LiveCache, ids: Any) -> Any:
+        logits = super().read(live, ids)
         self._n -= 1
         if self._n == 0:
             self._engine.cancel()
@@ -108,18 +108,18 @@ def test_closing_the_steps_keeps_what_was_read(llama: MlxEngine) -> None:
 
 
 def test_forks_continue_alternately_without_touching_each_other(tiny_engine: MlxEngine) -> None:
-    """Two branches of one trunk, grown in turns: each one's logits are those of a cold run in its own slices."""
+    """Two branches of one live, grown in turns: each one's logits are those of a cold run in its own slices."""
     recorder = RecordingModel(tiny_engine._loaded.model)
     tiny_engine._model, kept = recorder, tiny_engine._model
     try:
-        histories = {"trunk": text(40)}
-        grow(tiny_engine, histories, "trunk")
-        logs = {"trunk": recorder.slices[:], "branch": recorder.slices[:]}
-        held = len(tiny_engine._trunks["trunk"].ids)
-        tiny_engine.fork("trunk", "branch", held)
-        histories["branch"] = list(histories["trunk"])
+        histories = {"live": text(40)}
+        grow(tiny_engine, histories, "live")
+        logs = {"live": recorder.slices[:], "branch": recorder.slices[:]}
+        held = len(tiny_engine._live_caches["live"].ids)
+        tiny_engine.fork("live", "branch", held)
+        histories["branch"] = list(histories["live"])
         for round_number in range(3):
-            for key in ("trunk", "branch"):
+            for key in ("live", "branch"):
                 recorder.slices.clear()
                 histories[key] += text(5 + round_number, seed=len(key) + round_number)
                 grow(tiny_engine, histories, key)
@@ -144,7 +144,7 @@ def test_a_changed_token_is_never_reused(tiny_engine: MlxEngine) -> None:
     changed[20] += 1
     second = ask(tiny_engine, "changed", changed)
     assert second.n_matched == 20
-    can_rewind = tiny_engine.card.name == "llama"
+    can_rewind = tiny_engine.model_info.name == "llama"
     assert second.n_prefilled == (30 if can_rewind else 50)
     assert second.ids == ask(tiny_engine, "changed, cold", changed).ids
     assert first.n_presented == 50
@@ -171,17 +171,17 @@ def forget(engine: MlxEngine, key: str) -> None:
 
 
 def trim(engine: MlxEngine, key: str) -> None:
-    trunk = engine._trunks[key]
-    engine._trunks[key] = worker.run(lambda: engine._cut(trunk, len(trunk.ids) - 1))
-    if not len(engine._trunks[key].ids):  # a cache that cannot be trimmed is read again, one token short
-        ids = trunk.ids[:-1]
-        worker.run(lambda: [engine._model.read(engine._trunks[key], ids)])
+    live = engine._live_caches[key]
+    engine._live_caches[key] = worker.run(lambda: engine._cut(live, len(live.ids) - 1))
+    if not len(engine._live_caches[key].ids):  # a cache that cannot be trimmed is read again, one token short
+        ids = live.ids[:-1]
+        worker.run(lambda: [engine._model.read(engine._live_caches[key], ids)])
 
 
 def change(engine: MlxEngine, key: str) -> None:
-    ids = engine._trunks[key].ids.copy()
+    ids = engine._live_caches[key].ids.copy()
     ids[7] ^= 1
-    engine._trunks[key].ids = ids
+    engine._live_caches[key].ids = ids
 
 
 def test_a_prompt_over_the_window_is_refused_with_numbers(llama: MlxEngine) -> None:
@@ -262,6 +262,6 @@ def test_a_fork_at_an_older_tip_is_exact_or_cold_and_never_a_fault(tiny_engine: 
         tip = session.conversation.tip
         session.send("two")
         reuse = session.fork(at=tip).send("other").reuse
-    can_rewind = tiny_engine.card.name == "llama"
+    can_rewind = tiny_engine.model_info.name == "llama"
     assert (reuse.deficit == 0, reuse.is_fault) == (can_rewind, False)
     assert reuse.cause == (None if can_rewind else "cold")

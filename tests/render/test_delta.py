@@ -67,7 +67,7 @@ def result(content: bytes = b"done", call_id: str = "c00001000", name: str = "re
     return ToolResult(call_id, name, content)
 
 
-def without_thoughts(family: Family, text: str) -> str:
+def without_reasoning(family: Family, text: str) -> str:
     """Return `text` with every thought, and every empty one, as the family's history prints one that it drops."""
     thought = family.thought or FAMILIES["keeping"].thought
     assert thought is not None
@@ -114,7 +114,7 @@ def test_reasoning_of_earlier_turns_is_retained(family: Family, data: st.DataObj
     """The template drops it, or its empty block; but for these nothing differs."""
     driver = Driver(dialect(family), family, data.draw(talks(family, plain_words)))
     own, sent = driver.own_render(), driver.sent.decode()
-    assert without_thoughts(family, own) == without_thoughts(family, sent)
+    assert without_reasoning(family, own) == without_reasoning(family, sent)
     assert len(sent) >= len(own)
 
 

@@ -106,14 +106,14 @@ def measure_prefill(engine: "Engine", *, n_tokens: int = 256, n_runs: int = 3) -
     if n_tokens < 1 or n_runs < 1:
         raise ValueError(f"measuring needs tokens and runs, got n_tokens={n_tokens} and n_runs={n_runs}")
     ordinary = _ordinary_ids(engine, n_runs + 1)
-    outcomes = []
+    completions = []
     for run in range(n_runs + 1):
         ids = [ordinary[(run + place) % len(ordinary)] for place in range(n_tokens)]
-        outcomes.append(_read_once(engine, ids))
-    rates = [outcome.n_prefilled / outcome.timing.first_token_s for outcome in outcomes[1:]]
+        completions.append(_read_once(engine, ids))
+    rates = [completion.n_prefilled / completion.timing.first_token_s for completion in completions[1:]]
     median = statistics.median(rates)
     spread = (max(rates) - min(rates)) / median
-    return PrefillRate(engine.card.name, machine(), median, n_runs, spread, n_tokens)
+    return PrefillRate(engine.model_info.name, machine(), median, n_runs, spread, n_tokens)
 
 
 def machine() -> str:
@@ -138,20 +138,20 @@ def _read_once(engine: "Engine", ids: Sequence[int]) -> "Completion":
     if last.timing.first_token_s <= 0 or last.n_prefilled < 1:
         took = f"{last.n_prefilled} tokens read in {last.timing.first_token_s} s to the first token"
         raise CannotMeasure(
-            f"the engine of {engine.card.name} gives nothing to measure: {took}.",
+            f"the engine of {engine.model_info.name} gives nothing to measure: {took}.",
             remedy="Measure on an engine that reads prompts and keeps the time.",
-            outcome=last,
+            completion=last,
         )
     return last
 
 
 def _ordinary_ids(engine: "Engine", n_least: int) -> list[int]:
-    tokenizer = engine.card.tokenizer
-    special = {*tokenizer.specials.values(), *engine.card.stop_ids}
+    tokenizer = engine.model_info.tokenizer
+    special = {*tokenizer.specials.values(), *engine.model_info.stop_ids}
     ids = [token for token, piece in enumerate(tokenizer.pieces) if piece and token not in special]
     if len(ids) < n_least:
         raise CannotMeasure(
-            f"the vocabulary of {engine.card.name} has {len(ids)} ordinary tokens, {n_least} are needed.",
+            f"the vocabulary of {engine.model_info.name} has {len(ids)} ordinary tokens, {n_least} are needed.",
             remedy="Measure fewer runs, or on another model.",
         )
     return ids

@@ -38,7 +38,7 @@ class _Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.tally = RunSummary()
+        self.summary = RunSummary()
         self.folder = config.rootpath / Path(_setting(config, "oasis_fixtures") or "fixtures").expanduser()
         self._checker: Checker | None = None
 
@@ -51,7 +51,7 @@ class _Run:
             self._checker = Checker(
                 self.folder,
                 self.config.rootpath,
-                self.tally,
+                self.summary,
                 dialects=self.config.getini("oasis_dialects"),
                 model=_setting(self.config, "oasis_engine"),
                 records=self.config.option.oasis_record,
@@ -167,7 +167,7 @@ def _is_excused(item: pytest.Item) -> bool:
 
 
 def _fail_broken(run: _Run, item: pytest.Item, fault: str) -> None:
-    run.tally.add("broken", f"{item.nodeid}: {fault.splitlines()[0]}")
+    run.summary.add("broken", f"{item.nodeid}: {fault.splitlines()[0]}")
     pytest.fail(
         f"{fault}\nWhat was sent has to stay as it was. A test that must break this says why: "
         f'@pytest.mark.{_MARKER}(reason="why").',
@@ -178,13 +178,13 @@ def _fail_broken(run: _Run, item: pytest.Item, fault: str) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     if call.excinfo is not None and _uses_snapshots(item):  # failed, skipped or expected to fail
-        item.config.stash[_RUN].tally.n_cut += 1
+        item.config.stash[_RUN].summary.n_cut += 1
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
         if _uses_snapshots(item) and _RUN in item.config.stash:
-            item.config.stash[_RUN].tally.n_cut += 1
+            item.config.stash[_RUN].summary.n_cut += 1
 
 
 def _uses_snapshots(item: pytest.Item) -> bool:
@@ -198,28 +198,28 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if run is None:
         return
     if hasattr(config, "workeroutput"):
-        config.workeroutput["oasis"] = run.tally.to_json()
+        config.workeroutput["oasis"] = run.summary.to_json()
         return
-    if run.tally.compared and _is_whole(session, run.tally, exitstatus):
+    if run.summary.compared and _is_whole(session, run.summary, exitstatus):
         _count_unused(session, run)
-    if run.tally.has_failed and session.exitstatus == pytest.ExitCode.OK:
-        run.tally.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
+    if run.summary.has_failed and session.exitstatus == pytest.ExitCode.OK:
+        run.summary.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    tally: RunSummary = node.config.stash[_RUN].tally
+    summary: RunSummary = node.config.stash[_RUN].summary
     sent = getattr(node, "workeroutput", {}).get("oasis")
     if sent is None:
-        tally.n_cut += 1  # a worker that died took with it what it compared
+        summary.n_cut += 1  # a worker that died took with it what it compared
     else:
-        tally.merge(RunSummary.from_json(sent))
+        summary.merge(RunSummary.from_json(sent))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     run = config.stash.get(_RUN, None)
-    lines = list(run.tally.summary()) if run is not None else []
+    lines = list(run.summary.report()) if run is not None else []
     if lines:
         terminalreporter.section("prompts")
         for line in lines:
@@ -232,17 +232,17 @@ def _count_unused(session: pytest.Session, run: _Run) -> None:
         return
     from .fixture import unused
 
-    names = unused(run.folder, run.tally.compared)
+    names = unused(run.folder, run.summary.compared)
     for name in names:
-        run.tally.add("unused", f"{name} (no test asks for it: delete it, or `oasis_unused = ignore`)")
+        run.summary.add("unused", f"{name} (no test asks for it: delete it, or `oasis_unused = ignore`)")
     if names and how == "error" and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _is_whole(session: pytest.Session, tally: RunSummary, exitstatus: int) -> bool:
+def _is_whole(session: pytest.Session, summary: RunSummary, exitstatus: int) -> bool:
     """Say whether every snapshot of the suite had its chance to be asked for."""
     config = session.config
-    is_cut = tally.n_cut or session.shouldstop or session.shouldfail
+    is_cut = summary.n_cut or session.shouldstop or session.shouldfail
     narrows = ("lf", "ignore", "ignore_glob", "collectonly", "continue_on_collection_errors")
     if is_cut or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return False

@@ -122,8 +122,8 @@ def _is_or_follows(node: Node, earlier: Node) -> bool:
 
 
 def _faults(seen: _Seen) -> Iterator[str]:
-    cards = [asked.engine.card for asked in seen.asked.values()]
-    tokenizers = {card.tokenizer.digest: card.tokenizer for card in cards}
+    infos = [asked.engine.model_info for asked in seen.asked.values()]
+    tokenizers = {info.tokenizer.digest: info.tokenizer for info in infos}
     checked: set[int] = set()
     for grown in seen.grown.values():
         fault = _fault(grown, tokenizers, checked)

@@ -20,7 +20,7 @@ from oasis_harness.sequences import first_difference
 from .blocks import Block, Body, Read, Reader, Request
 from .keyed import Keyed
 from .kinds import Diagnosis, Kind, diagnose
-from .threads import Place, Threads
+from .threads import Position, Threads
 
 __all__ = [
     "NotAppendOnly",
@@ -261,39 +261,41 @@ class _Checker:
 
     def pair(self, index: int, read: Read) -> Pair:
         """Relate the request to those before it, and remember it."""
-        place = self._sent.place(read)
+        position = self._sent.find(read)
         reason = self._declared.get(index, "")
-        if reason and not place.keeps_head:
+        if reason and not position.keeps_head:
             reason = ""  # only the history may start over
-            place = place if place.previous is not None or not index else Place(place.path, index - 1, "moved")
-        relation, found = self._judged(place, read)
-        conversation = self._conversation(place, relation)
+            position = (
+                position if position.previous is not None or not index else Position(position.path, index - 1, "moved")
+            )
+        relation, found = self._judged(position, read)
+        conversation = self._conversation(position, relation)
         if self._n_allowed is not None and conversation not in self._conversations:
             self._n_allowed -= not reason
             relation = Relation.UNDECLARED if self._n_allowed < 0 else relation
         self._conversations.append(conversation)
-        self._sent.add(read, place)
-        pair = Pair(index, place.previous, conversation, relation, found, reason=reason, note=place.note)
-        if found is None or place.previous is None:
+        self._sent.add(read, position)
+        pair = Pair(index, position.previous, conversation, relation, found, reason=reason, note=position.note)
+        if found is None or position.previous is None:
             return pair
-        offset, before, after = _around(self._sent.reads[place.previous], read)
+        offset, before, after = _around(self._sent.reads[position.previous], read)
         return replace(pair, offset=offset, before=before, after=after)
 
-    def _judged(self, place: Place, read: Read) -> tuple[Relation, Diagnosis | None]:
-        relation = Relation(place.relation)
-        if place.previous is None or relation is Relation.SHRUNK:
+    def _judged(self, position: Position, read: Read) -> tuple[Relation, Diagnosis | None]:
+        relation = Relation(position.relation)
+        if position.previous is None or relation is Relation.SHRUNK:
             return relation, None
         if relation is not Relation.MOVED and read.request.is_bare:
             return relation, None  # every block stands, that is how it was placed
-        found = self._diagnosis(place.previous, read)
+        found = self._diagnosis(position.previous, read)
         if found is not None and found.kind is not Kind.CACHE:
             return Relation.MOVED, found
         return (Relation.EXTENDED if relation is Relation.MOVED else relation), found
 
-    def _conversation(self, place: Place, relation: Relation) -> int:
-        if place.previous is None or relation is Relation.NEW or place.forks:
+    def _conversation(self, position: Position, relation: Relation) -> int:
+        if position.previous is None or relation is Relation.NEW or position.forks:
             return max(self._conversations, default=-1) + 1
-        return self._conversations[place.previous]
+        return self._conversations[position.previous]
 
     def _diagnosis(self, previous: int, read: Read) -> Diagnosis | None:
         n_between = 0

@@ -120,7 +120,7 @@ def topology(change: Change) -> str:
     return "a tool redefined" if change.section == "tools" else f"another {change.section}"
 
 
-_THOUGHT = re.compile(r"<think>|\[THINK\]|<\|channel\|>analysis|<reasoning>")
+_REASONING = re.compile(r"<think>|\[THINK\]|<\|channel\|>analysis|<reasoning>")
 
 
 def template(change: Change) -> str:
@@ -129,7 +129,7 @@ def template(change: Change) -> str:
         return "" if is_rewritten(change) else f"another {change.section}"
     old, new = change.before.request, change.after.request
     if change.section:
-        return "reasoning dropped" if is_prompt(change) and _drops_thought(change) else ""
+        return "reasoning dropped" if is_prompt(change) and _drops_reasoning(change) else ""
     if old.template != new.template or old.arguments != new.arguments:
         return "another template" if old.template != new.template else "other arguments"
     if old.prompt is None or new.prompt is None or new.prompt.startswith(old.prompt):
@@ -137,7 +137,7 @@ def template(change: Change) -> str:
     texts = old.prompt.decode("utf-8", "replace"), new.prompt.decode("utf-8", "replace")
     if mask_of(*texts, is_prompt=True) is Mask.CLOCK:
         return "date"
-    return "reasoning dropped" if _lost_thought(change, old.prompt, new.prompt) else "the same messages otherwise"
+    return "reasoning dropped" if _lost_reasoning(change, old.prompt, new.prompt) else "the same messages otherwise"
 
 
 def token(change: Change) -> str:
@@ -168,21 +168,21 @@ def n_same(change: Change) -> int:
     return common_prefix(old, new)
 
 
-def _drops_thought(change: Change) -> bool:
+def _drops_reasoning(change: Change) -> bool:
     if change.texts is None or is_told(change):
         return False
     old, new = change.texts
     at = first_difference(old, new)
     start = max(0, at - 12)
-    return bool(_THOUGHT.search(old, start, at + 40)) and not _THOUGHT.search(new, start, at + 12)
+    return bool(_REASONING.search(old, start, at + 40)) and not _REASONING.search(new, start, at + 12)
 
 
-def _lost_thought(change: Change, old: bytes, new: bytes) -> bool:
-    thoughts = (thought for block in change.before.section("messages") for thought in _thoughts(parse(block.text)))
-    return any(thought in old and thought not in new for thought in thoughts)
+def _lost_reasoning(change: Change, old: bytes, new: bytes) -> bool:
+    reasoned = (text for block in change.before.section("messages") for text in _reasonings(parse(block.text)))
+    return any(text in old and text not in new for text in reasoned)
 
 
-def _thoughts(message: Tree) -> list[bytes]:
+def _reasonings(message: Tree) -> list[bytes]:
     if not isinstance(message, Members):
         return []
     named = [message.get(key) for key in ("reasoning_content", "reasoning", "thinking")]

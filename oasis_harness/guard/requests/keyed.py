@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from oasis_harness.sequences import first_difference
 
 from .blocks import Block, Read
-from .threads import Place, start_over
+from .threads import Position, start_over
 
 __all__ = ["Keyed"]
 
@@ -30,27 +30,27 @@ class Keyed:
         self._tips: dict[str, int] = {}  # by key: its last request
         self._left: dict[str, list[int]] = {}  # by key: requests that an undeclared one did not follow up
 
-    def place(self, read: Read) -> Place:
+    def find(self, read: Read) -> Position:
         """Compare `read` with the request before it under its key."""
         key = self._keys[len(self.reads)]
         tip = self._tips.get(key)
         if tip is None:
-            return Place((), None, "new conversation", keeps_head=True)
+            return Position((), None, "new conversation", keeps_head=True)
         for earlier in self._candidates(key):
             relation = _relation(self.reads[earlier], read)
             if relation in ("identical", "extended"):
-                return Place((), earlier, relation, keeps_head=True)
+                return Position((), earlier, relation, keeps_head=True)
         return _parted(self.reads[tip], read, tip)
 
-    def add(self, read: Read, place: Place) -> None:
+    def add(self, read: Read, position: Position) -> None:
         """Remember `read`."""
         index = len(self.reads)
         key = self._keys[index]
         tip, left = self._tips.get(key), self._left.setdefault(key, [])
-        if place.previous in left:
-            left.remove(place.previous)
-        is_resumed = tip is not None and place.previous != tip
-        is_broken = place.relation in ("moved", "shrunk") and not (index in self._declared and place.keeps_head)
+        if position.previous in left:
+            left.remove(position.previous)
+        is_resumed = tip is not None and position.previous != tip
+        is_broken = position.relation in ("moved", "shrunk") and not (index in self._declared and position.keeps_head)
         if tip is not None and (is_resumed or is_broken):
             left.append(tip)
         self.reads.append(read)
@@ -70,14 +70,14 @@ def _relation(before: Read, after: Read) -> str:
     return "shrunk" if is_shorter else "moved"
 
 
-def _parted(before: Read, after: Read, tip: int) -> Place:
+def _parted(before: Read, after: Read, tip: int) -> Position:
     """Say how `after` leaves `before`, and whether it starts over: nothing that was said behind the head is in it."""
     keeps_head = first_difference(before.blocks, after.blocks) >= before.n_head
     said = set(before.blocks[before.n_head :])
     is_over = bool(said) and said.isdisjoint(after.blocks[after.n_head :])
     is_aside = not after.has_reply and _system(before) != _system(after)  # it quotes the task, as for a title
     note = start_over(keeps_head=keeps_head) if not after.prompt and (is_over or is_aside) else ""
-    return Place((), tip, _relation(before, after), keeps_head, note=note)
+    return Position((), tip, _relation(before, after), keeps_head, note=note)
 
 
 def _system(read: Read) -> list[Block]:

@@ -25,7 +25,7 @@ from oasis_harness.sequences import first_difference
 from .blocks import Block, Read
 from .changes import parse, words_of
 
-__all__ = ["Place", "Threads", "start_over"]
+__all__ = ["Position", "Threads", "start_over"]
 
 _N_RECENT = 16
 """So many first requests are looked at for one that resembles a history whose beginning moved."""
@@ -35,7 +35,7 @@ _N_TELLING = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where a request stands to those before it."""
 
     path: Sequence[int]
@@ -72,7 +72,7 @@ class Threads:
         self._copy_of: list[int] = []  # by request: the first one that is identical to it
         self._followed: set[int] = set()  # those of which a copy was followed up
 
-    def place(self, read: Read) -> Place:
+    def find(self, read: Read) -> Position:
         """Find the predecessor of `read`, and say how it relates to it."""
         path = self._walk(read)
         keeps_head = read.blocks[: read.n_head] in self._heads
@@ -91,38 +91,38 @@ class Threads:
         has_same = keeps_head and len(path) > read.n_head + bool(
             read.prompt
         )  # a raw prompt has no head but what it begins with
-        return Place(path, previous, relation, keeps_head, start_over(keeps_head=has_same) if is_start else "")
+        return Position(path, previous, relation, keeps_head, start_over(keeps_head=has_same) if is_start else "")
 
-    def add(self, read: Read, place: Place) -> None:
+    def add(self, read: Read, position: Position) -> None:
         """Remember `read`."""
-        index, node = len(self.reads), place.path[-1]
-        for known in place.path:
+        index, node = len(self.reads), position.path[-1]
+        for known in position.path:
             self._latest[known] = index
-        for block in read.blocks[len(place.path) - 1 :]:
+        for block in read.blocks[len(position.path) - 1 :]:
             node = self._edges.setdefault((node, block), len(self._latest))
             self._seen[block] = node
             self._latest.append(index)
-        if place.relation in ("extended", "moved") and place.previous is not None:
-            self._close(place.previous)
-            self._followed.add(self._copy_of[place.previous])
+        if position.relation in ("extended", "moved") and position.previous is not None:
+            self._close(position.previous)
+            self._followed.add(self._copy_of[position.previous])
         self._open.setdefault(node, []).append(index)
         self._ends.append(node)
-        copied = place.previous if place.relation == "identical" else None
+        copied = position.previous if position.relation == "identical" else None
         self._copy_of.append(index if copied is None else self._copy_of[copied])
         self.reads.append(read)
         self._heads.add(read.blocks[: read.n_head])
-        self._first.append(index if place.previous is None else self._first[place.previous])
-        if place.previous is None:
+        self._first.append(index if position.previous is None else self._first[position.previous])
+        if position.previous is None:
             self._recent.append(index)
             self._starts[_letters(read)] = index
 
-    def _repeated(self, path: Sequence[int], previous: int, keeps_head: bool) -> Place:
-        return Place(path, previous, "identical", keeps_head, f"repeats request {previous}")
+    def _repeated(self, path: Sequence[int], previous: int, keeps_head: bool) -> Position:
+        return Position(path, previous, "identical", keeps_head, f"repeats request {previous}")
 
-    def _extended(self, path: Sequence[int], previous: int, keeps_head: bool) -> Place:
+    def _extended(self, path: Sequence[int], previous: int, keeps_head: bool) -> Position:
         forks = self._copy_of[previous] in self._followed
         note = f"also follows up what request {previous} sent" if forks else ""
-        return Place(path, previous, "extended", keeps_head, note, forks)
+        return Position(path, previous, "extended", keeps_head, note, forks)
 
     def _walk(self, read: Read) -> list[int]:
         path, node = [0], 0

@@ -43,7 +43,7 @@ class Checker:
         self,
         folder: Path,
         root: Path,
-        tally: RunSummary,
+        summary: RunSummary,
         *,
         dialects: Sequence[str],
         model: str,
@@ -54,7 +54,7 @@ class Checker:
         self._folder = SnapshotFolder(folder / "prompts")
         self._ledger = Ledger(folder / "ledger.jsonl")
         self._root = root
-        self._tally = tally
+        self._summary = summary
         self._dialects = Dialects(folder / "dialects", root)
         self._default = dialects
         self._meter = Meter(model)
@@ -88,7 +88,7 @@ class Checker:
 
     def not_evaluated(self, title: str, error: Exception) -> str:
         """Count a prompt that cannot be compared, and return the complaint."""
-        self._tally.add("not evaluated", f"{title}: {error}")
+        self._summary.add("not evaluated", f"{title}: {error}")
         return f"{title}: not evaluated, and so no pass: {error}"
 
     def consequences(self, before: Body, after: Body) -> list[str]:
@@ -109,7 +109,7 @@ class Checker:
 
     def _check(self, subject: Subject, name: str, spoken: Spoken) -> str:
         title = f"{name}.{spoken.name}"
-        self._tally.compared.add(title)
+        self._summary.compared.add(title)
         try:
             snapshot = self._snapshot(subject, name, spoken)
             comparison = self._folder.compare(snapshot)
@@ -153,16 +153,16 @@ class Checker:
         match comparison.category:
             case Category.SAME:
                 self._require_signed(comparison)
-                self._tally.add("same")
+                self._summary.add("same")
                 return ""
             case Category.MISSING if self._records:
                 return self._record(snapshot, comparison, title)
             case Category.MISSING:
-                self._tally.add("missing", title)
+                self._summary.add("missing", title)
                 return f"{comparison.report()} Run `{self._remedies.record}`, read the file, and commit it."
             case _ if self._reason is not None:
                 return self._sign(snapshot, comparison, title)
-        self._tally.add(str(comparison.category), _one_line(comparison))
+        self._summary.add(str(comparison.category), _one_line(comparison))
         return f"{comparison.report()}\n{self._consequence(comparison)}\n{self._way_out}"
 
     def _record(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
@@ -170,13 +170,13 @@ class Checker:
         if any((entry.name, entry.dialect) == (snapshot.name, snapshot.dialect) for entry in self._ledger.entries()):
             if self._reason is not None:
                 return self._sign(snapshot, comparison, title)
-            self._tally.add("missing", title)
+            self._summary.add("missing", title)
             return (
                 f"{title}: it was signed before, and its file is gone. Bring it back, or sign it too.\n{self._way_out}"
             )
         self._folder.record(snapshot)
         self._accepted[title] = snapshot.sha256
-        self._tally.add("recorded", f"{title}, {len(snapshot.data):,} bytes")
+        self._summary.add("recorded", f"{title}, {len(snapshot.data):,} bytes")
         return ""
 
     def _sign(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
@@ -189,7 +189,7 @@ class Checker:
             n_lost = comparison.move.n_lost if comparison.move else 0
             entry = self._ledger.append(comparison, reason=self._reason, cost=self._meter.cost(n_lost))
         self._folder.accept(snapshot, entry)
-        self._tally.add("signed", f"{_one_line(comparison)} [{f'entry {entry.n}' if entry else 'only appended'}]")
+        self._summary.add("signed", f"{_one_line(comparison)} [{f'entry {entry.n}' if entry else 'only appended'}]")
         return ""
 
     def _consequence(self, comparison: Comparison) -> str:

@@ -31,7 +31,7 @@ class Checked:
 
     complaints: str
     """Why one did not pass; empty where all did."""
-    tally: RunSummary
+    summary: RunSummary
     varying: tuple[tuple[str, Finding], ...]
     """What in the head varies by turn or by machine, and in which field."""
 
@@ -87,11 +87,11 @@ class Review:
             _require_desk(reason)
         named = f"{target} --name {name}" if name else target
         name = name or _default_name(target)
-        subject, tally = subject_of(call_target(target)), RunSummary()
+        subject, summary = subject_of(call_target(target)), RunSummary()
         checker = Checker(
             self._fixtures,
             Path.cwd(),
-            tally,
+            summary,
             dialects=self._dialects or self._recorded_in(name) or (CHATML,),
             model=self._engine,
             records=records,
@@ -102,7 +102,9 @@ class Review:
         (plain,) = self._found.find(CHATML)
         at = subject.spoken(plain)
         fields = fields_of(_head_of(at))
-        return Checked(complaints, tally, tuple((field, one) for field, data in fields for one in find_volatile(data)))
+        return Checked(
+            complaints, summary, tuple((field, one) for field, data in fields for one in find_volatile(data))
+        )
 
     def show(self, stem: str) -> tuple[Part, ...]:
         """Return the spans of the prompt recorded as `name.dialect`; the dialect may be left out where there is one.

@@ -60,7 +60,7 @@ class RunSummary:
         self.compared |= other.compared
         self.n_cut += other.n_cut
 
-    def summary(self) -> Iterator[str]:
+    def report(self) -> Iterator[str]:
         """Return the lines of the summary; none where nothing was counted."""
         if self.counts:
             yield "oasis: " + ", ".join(f"{self.counts[word]:,} {word}" for word in WORDS if self.counts[word])

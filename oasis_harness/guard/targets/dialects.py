@@ -121,12 +121,18 @@ class Dialects:
         if path.is_file():
             return _of_file(path)
         if name == CHATML:
-            card = ScriptedEngine([]).card
-            return _Source(card.chat_template, card.template_variables, None, card.stops)
-        card = self._card(name)
-        return _Source(card.chat_template, card.template_variables, card.tokenizer, card.stops, card.call_syntax)
+            info = ScriptedEngine([]).model_info
+            return _Source(info.chat_template, info.template_variables, None, info.stops)
+        info = self._model_info(name)
+        return _Source(
+            info.chat_template,
+            info.template_variables,
+            info.tokenizer,
+            info.stops,
+            info.call_syntax,
+        )
 
-    def _card(self, name: str) -> ModelInfo:
+    def _model_info(self, name: str) -> ModelInfo:
         from oasis_harness.embedded import find_model, read_model_info
 
         folder = find_model(name)

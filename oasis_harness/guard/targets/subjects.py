@@ -77,7 +77,7 @@ def _replayed(conversation: Conversation, head: Head, spoken: Spoken) -> Convers
     for event in [node.event for node in conversation.nodes()][1:]:
         if isinstance(event, Opening):
             raise BadDialect(
-                "a conversation that was compacted, or dropped thoughts, is rendered in no other dialect than its own.",
+                "a compacted conversation, or one that dropped reasoning, is rendered in its own dialect only.",
                 remedy="Compare it in the dialect it was sent in, or compare a head.",
             )
         if isinstance(event, Reply):

@@ -80,7 +80,7 @@ def test_a_vocabulary_of_special_tokens_gives_no_rate() -> None:
     engine = TimedEngine([1.0])
     pieces = [b"a", b"b", b"", b"<s>"]
     tokenizer = type(TOKENS)(pieces, {"<s>": 3}, lambda text: [], digest="few")
-    engine.card = replace(engine.card, tokenizer=tokenizer, stop_ids=frozenset({1}))
+    engine.model_info = replace(engine.model_info, tokenizer=tokenizer, stop_ids=frozenset({1}))
     with pytest.raises(CannotMeasure, match="has 1 ordinary tokens, 4 are needed"):
         measure_prefill(engine)
 
@@ -118,7 +118,7 @@ def test_a_real_engine_is_measured(tmp_path: Path) -> None:
         engine: Engine = opened
         rate = measure_prefill(engine, n_tokens=64)
         assert rate.model == "llama" and rate.tokens_per_s > 0 and rate.spread >= 0
-        assert opened._trunks == {}
+        assert opened._live_caches == {}
 
 
 def test_a_cost_is_told_a_conversation_and_a_thousand() -> None:

@@ -164,7 +164,7 @@ def from_here(edit: Callable[[Body], None], at: int = AT) -> list[Request]:
 
 
 def two(kind: Kind, what: str, values: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[Mutant]:
-    """Draw a place and two different values for a line."""
+    """Draw a position and two different values for a line."""
     pairs = values.filter(lambda pair: pair[0] != pair[1])
     return st.builds(lambda put, pair: Mutant(kind, what, versions(put, *pair)), places, pairs)
 

@@ -46,7 +46,7 @@ def test_a_break_is_named_and_every_other_check_is_silent(mutant: Mutant) -> Non
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_drawn_break_is_named_and_every_other_check_is_silent(kind: Kind, data: st.DataObject) -> None:
-    """Hypothesis draws the place and the values."""
+    """Hypothesis draws the position and the values."""
     assert_named(data.draw(DRAWN[kind]))
 
 

@@ -39,7 +39,7 @@ def test_wording(line: str) -> None:
 
 @pytest.mark.parametrize("line", lines_of(history)[1:])
 def test_history(line: str) -> None:
-    """What was sent first, and what is in its place."""
+    """What was sent first, and what is in its position."""
     found = classify(body_of(lines_of(history)[0]), body_of(line))
     assert f"{found}".startswith(f"{said_of(line)}, at messages[")
 

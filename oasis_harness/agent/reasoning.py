@@ -9,21 +9,21 @@ from oasis_harness.render import Dialect
 from oasis_harness.sequences import common_prefix
 from oasis_harness.tokens import Tokenizer
 
-__all__ = ["Thoughts", "Trimmed", "without_thoughts"]
+__all__ = ["ReasoningPolicy", "Trimmed", "without_reasoning"]
 
 
-class Thoughts(StrEnum):
+class ReasoningPolicy(StrEnum):
     """What to do with what the model thought, where its template drops it and has no switch against that."""
 
     RETAIN = "retain"
     """It stays: the prompt only grows."""
     EPOCH = "epoch"
-    """At a user turn, a new epoch opens without it: all from the first thought on is read again."""
+    """At a user turn, a new epoch opens without it: all from the first reasoning on is read again."""
 
 
 @dataclass(slots=True)
 class Trimmed:
-    """The prompt of an epoch without its thoughts."""
+    """The prompt of an epoch without its reasoning."""
 
     ids: list[int] = field(default_factory=list)
     n_kept: int = 0
@@ -36,16 +36,16 @@ class Trimmed:
         self.n_dropped += n_last + n_next
 
 
-def without_thoughts(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimmed:
-    """Return the tokens of the epoch of `tip`, each as it was sent or sampled, without those of thoughts. O(tokens).
+def without_reasoning(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimmed:
+    """Return the tokens of the epoch of `tip`, each as it was sent or sampled, without those of reasoning. O(tokens).
 
-    The words that closed a thought go with it. A token that holds both a thought's end and what follows stays.
+    The words that closed reasoning go with it. A token that holds both the end of reasoning and what follows stays.
     """
     trimmed, before = Trimmed(), list[int]()
     closing = b""
     for node in epoch_nodes(tip):
         if isinstance(node.event, Reply):
-            n_left_out, closing = _drop_thought(trimmed, node, dialect, tokenizer)
+            n_left_out, closing = _drop_reasoning(trimmed, node, dialect, tokenizer)
         else:
             n_left_out = _n_within(node, tokenizer, len(closing)) if node.sent.startswith(closing) else 0
             trimmed.drop(0, n_left_out)
@@ -56,20 +56,20 @@ def without_thoughts(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimm
     return trimmed
 
 
-def _drop_thought(trimmed: Trimmed, node: Node, dialect: Dialect, tokenizer: Tokenizer) -> tuple[int, bytes]:
-    """Drop the mark in the prompt that opened the thought of the reply `node`.
+def _drop_reasoning(trimmed: Trimmed, node: Node, dialect: Dialect, tokenizer: Tokenizer) -> tuple[int, bytes]:
+    """Drop the mark in the prompt that opened the reasoning of the reply `node`.
 
-    Return how many ids of the reply are thought, and the words that will close it where it was left open.
+    Return how many ids of the reply are reasoning, and the words that will close it where it was left open.
     """
     assert node.parent is not None, "a reply has a prompt"
     before = last_sent(node.parent).sent
-    n_opener, n_thought = dialect.thought(node.sent, before=before)
-    n_next = _n_within(node, tokenizer, n_thought)
+    n_opener, n_reasoning = dialect.reasoning_extent(node.sent, before=before)
+    n_next = _n_within(node, tokenizer, n_reasoning)
     n_last = _n_opening(trimmed.ids, tokenizer, n_opener)
-    if n_last is None or (n_thought and not n_next):
+    if n_last is None or (n_reasoning and not n_next):
         return 0, b""
     trimmed.drop(n_last, n_next)
-    is_open = n_thought == len(node.sent) and n_last + n_next > 0
+    is_open = n_reasoning == len(node.sent) and n_last + n_next > 0
     return n_next, dialect.closing(node.sent, before=before) if is_open else b""
 
 
