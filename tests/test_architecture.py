@@ -42,16 +42,17 @@ ARROWS: dict[str, frozenset[str]] = {
 
 WINGS: dict[str, frozenset[str]] = {
     "textdiff": frozenset(),
+    "relation": frozenset(),
     "targets": frozenset(),
     "volatile": frozenset(),
     "cost": frozenset(),
-    "requests": frozenset({"textdiff", "volatile"}),
-    "snapshots": frozenset({"textdiff", "cost"}),
-    "perturb": frozenset({"targets"}),
-    "review": frozenset({"textdiff", "targets", "volatile", "requests", "snapshots", "cost", "perturb"}),
+    "requests": frozenset({"textdiff", "relation", "volatile"}),
+    "snapshots": frozenset({"textdiff", "relation", "cost"}),
+    "perturb": frozenset({"relation", "targets"}),
+    "review": frozenset({"textdiff", "relation", "targets", "volatile", "requests", "snapshots", "cost", "perturb"}),
     "plugin": frozenset({"targets", "requests", "snapshots", "review"}),
 }
-"""The wings of the guard and whose doors they may use: a wing is a room, one floor up. `textdiff` is beneath them."""
+"""The wings of the guard and whose doors they may use: a wing is a room, one floor up. Two are beneath all."""
 
 ANY_DOOR = frozenset({"cli", "__init__", "__main__"})
 ENTRY = ("__main__", ["cli", "main"])

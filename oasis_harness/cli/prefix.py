@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from oasis_harness.errors import OasisError
-from oasis_harness.guard import NotMeasured, perturb_head
-from oasis_harness.guard.perturb import Stability
+from oasis_harness.guard import NotMeasured, Relation, perturb_head
 from oasis_harness.guard.review import Bill, Checked, Part, Review
 from oasis_harness.guard.snapshots import Entry
 
@@ -110,8 +109,8 @@ def _perturbed(target: str) -> tuple[bool, bool]:
     """Render the head elsewhere; say whether that failed, and whether something moved."""
     report = perturb_head(target)
     print(visible(str(report)))
-    verdicts = {outcome.verdict for outcome in report.outcomes}
-    return Stability.FAILED in verdicts, Stability.MOVED in verdicts
+    relations = {outcome.relation for outcome in report.outcomes}
+    return Relation.FAILED in relations, Relation.MOVED in relations
 
 
 def _row(part: Part) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .cost import measure_prefill as measure_prefill
     from .perturb import Variation as Variation
     from .perturb import perturb_head as perturb_head
+    from .relation import Relation as Relation
     from .requests import Kind as Kind
     from .requests import NotAppendOnly as NotAppendOnly
     from .requests import Request as Request
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .requests import assert_prefix_stable as assert_prefix_stable
     from .requests import check_requests as check_requests
     from .requests import classify as classify
-    from .snapshots import Category as Category
     from .snapshots import Comparison as Comparison
     from .snapshots import Ledger as Ledger
     from .snapshots import Snapshot as Snapshot
@@ -43,7 +43,6 @@ else:
         __name__,
         {
             "Allowed": ".volatile",
-            "Category": ".snapshots",
             "Comparison": ".snapshots",
             "Cost": ".cost",
             "Finding": ".volatile",
@@ -53,6 +52,7 @@ else:
             "NotAppendOnly": ".requests",
             "NotMeasured": ".cost",
             "PrefillRate": ".cost",
+            "Relation": ".relation",
             "Request": ".requests",
             "RequestReport": ".requests",
             "Snapshot": ".snapshots",

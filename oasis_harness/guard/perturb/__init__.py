@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .child import fields_of as fields_of
     from .runs import Moved as Moved
     from .runs import PerturbReport as PerturbReport
-    from .runs import Stability as Stability
     from .runs import VariedHead as VariedHead
     from .runs import perturb_head as perturb_head
     from .variations import ALL as ALL
@@ -25,7 +24,6 @@ else:
             "Listing": ".variations",
             "Moved": ".runs",
             "PerturbReport": ".runs",
-            "Stability": ".runs",
             "Variation": ".variations",
             "VariedHead": ".runs",
             "fields_of": ".child",

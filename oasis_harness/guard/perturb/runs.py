@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from oasis_harness.sequences import first_difference
 
+from ..relation import Relation
 from .variations import ALL, PLAIN, Variation
 
-__all__ = ["Moved", "PerturbReport", "Stability", "VariedHead", "perturb_head"]
+__all__ = ["Moved", "PerturbReport", "VariedHead", "perturb_head"]
 
 _N_AT_ONCE = 2
 _AROUND = 24
@@ -29,14 +29,6 @@ _AROUND = 24
 _TOLD_LINES = 12
 """Lines of a traceback that are kept, the last ones."""
 _ORDER = "order of fields"
-
-
-class Stability(StrEnum):
-    """How a head took a variation."""
-
-    SAME = "same"
-    MOVED = "moved"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,7 @@ class VariedHead:
     """What one variation did."""
 
     variation: Variation
-    verdict: Stability
+    relation: Relation
     moved: tuple[Moved, ...] = ()
     """In prompt order, without the fields that already move when nothing is changed; these stand under `again`."""
     error: str = ""
@@ -68,7 +60,7 @@ class VariedHead:
 
     def __str__(self) -> str:
         told = self.error.rpartition("\n")[2] or "; ".join(map(str, self.moved))
-        return f"{self.variation.name} ({self.variation.kind}): {self.verdict}{told and ', '}{told}"
+        return f"{self.variation.name} ({self.variation.kind}): {self.relation}{told and ', '}{told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +72,11 @@ class PerturbReport:
 
     @property
     def is_same(self) -> bool:
-        return all(outcome.verdict is Stability.SAME for outcome in self.outcomes)
+        return all(outcome.relation is Relation.SAME for outcome in self.outcomes)
 
     def told(self) -> tuple[VariedHead, ...]:
         """Return the outcomes that are not `same`."""
-        return tuple(outcome for outcome in self.outcomes if outcome.verdict is not Stability.SAME)
+        return tuple(outcome for outcome in self.outcomes if outcome.relation is not Relation.SAME)
 
     def __str__(self) -> str:
         lines = [f"{self.target}: {len(self.told())} of {len(self.outcomes)} variations do not give the same bytes"]
@@ -111,7 +103,7 @@ def perturb_head(target: str, *, variations: Sequence[Variation] = ALL, timeout_
         stage = _Stage(_absolute(place) + colon + name, _project(place), Path(folder), timeout_s)
         plain = stage.render(PLAIN)
         if plain.error:
-            return PerturbReport(target, (VariedHead(PLAIN, Stability.FAILED, error=plain.error),))
+            return PerturbReport(target, (VariedHead(PLAIN, Relation.FAILED, error=plain.error),))
         with ThreadPoolExecutor(_N_AT_ONCE) as pool:
             answers = list(pool.map(stage.render, variations))
     outcomes = [_outcome(one, plain, answer) for one, answer in zip(variations, answers, strict=True)]
@@ -214,9 +206,9 @@ def _read(path: Path) -> dict[str, bytes]:
 
 def _outcome(variation: Variation, plain: _Answer, answer: _Answer) -> VariedHead:
     if answer.error:
-        return VariedHead(variation, Stability.FAILED, error=answer.error)
+        return VariedHead(variation, Relation.FAILED, error=answer.error)
     moved = tuple(_compare(plain.fields, answer.fields))
-    return VariedHead(variation, Stability.MOVED if moved else Stability.SAME, moved)
+    return VariedHead(variation, Relation.MOVED if moved else Relation.SAME, moved)
 
 
 def _compare(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterable[Moved]:
@@ -252,5 +244,5 @@ def _is_again(variation: Variation) -> bool:
 
 def _without(outcome: VariedHead, fields: set[str]) -> VariedHead:
     moved = tuple(one for one in outcome.moved if one.field not in fields)
-    verdict = Stability.SAME if outcome.verdict is Stability.MOVED and not moved else outcome.verdict
-    return replace(outcome, moved=moved, verdict=verdict)
+    relation = Relation.SAME if outcome.relation is Relation.MOVED and not moved else outcome.relation
+    return replace(outcome, moved=moved, relation=relation)

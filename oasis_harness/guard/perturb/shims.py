@@ -164,9 +164,9 @@ def _german(real: Callable[..., str]) -> Callable[..., str]:
             form = form.replace(code, word)
         return real_strftime(form, moment)
 
-    def setlocale(category: int, name: Any = None) -> str:
+    def setlocale(relation: int, name: Any = None) -> str:
         if name != "":
-            return real(category, name)
+            return real(relation, name)
         vars(locale).update(
             localeconv=lambda: real_conventions() | _GERMAN,
             strxfrm=str.casefold,

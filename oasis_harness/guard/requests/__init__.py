@@ -10,7 +10,6 @@ from oasis_harness.doors import lazy_door
 if TYPE_CHECKING:
     from .append_only import NotAppendOnly as NotAppendOnly
     from .append_only import Pair as Pair
-    from .append_only import Relation as Relation
     from .append_only import RequestReport as RequestReport
     from .append_only import assert_append_only as assert_append_only
     from .append_only import assert_prefix_stable as assert_prefix_stable
@@ -30,7 +29,6 @@ else:
             "Kind": ".kinds",
             "NotAppendOnly": ".append_only",
             "Pair": ".append_only",
-            "Relation": ".append_only",
             "Request": ".blocks",
             "RequestRecorder": ".recorder",
             "RequestReport": ".append_only",

@@ -12,11 +12,11 @@ the cost is linear in what was sent.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, TypeAlias
 
 from oasis_harness.sequences import first_difference
 
+from ..relation import Relation
 from .blocks import Block, Body, Read, Reader, Request
 from .keyed import Keyed
 from .kinds import Diagnosis, Kind, diagnose
@@ -25,7 +25,6 @@ from .threads import Position, Threads
 __all__ = [
     "NotAppendOnly",
     "Pair",
-    "Relation",
     "Render",
     "RequestReport",
     "assert_append_only",
@@ -42,22 +41,6 @@ _N_GUESSES = 8
 
 Render: TypeAlias = Callable[[list[Mapping[str, Any]]], bytes | str]
 """Returns the prompt that is sent for a list of messages, generation prompt included."""
-
-
-class Relation(StrEnum):
-    """How a request relates to the one before it in its conversation."""
-
-    NEW = "new conversation"
-    """It begins one: nothing is expected of it."""
-    UNDECLARED = "undeclared conversation"
-    """It begins one more than were declared."""
-    IDENTICAL = "identical"
-    EXTENDED = "extended"
-    """Everything sent before, and then more."""
-    MOVED = "moved"
-    """Something that was sent before is not there, or not the same."""
-    SHRUNK = "shrunk"
-    """The end of what was sent before is missing, and nothing came in its place."""
 
 
 _BROKEN = (Relation.UNDECLARED, Relation.MOVED, Relation.SHRUNK)
@@ -265,9 +248,8 @@ class _Checker:
         reason = self._declared.get(index, "")
         if reason and not position.keeps_head:
             reason = ""  # only the history may start over
-            position = (
-                position if position.previous is not None or not index else Position(position.path, index - 1, "moved")
-            )
+            if position.previous is None and index:
+                position = Position(position.path, index - 1, Relation.MOVED)
         relation, found = self._judged(position, read)
         conversation = self._conversation(position, relation)
         if self._n_allowed is not None and conversation not in self._conversations:
@@ -282,7 +264,7 @@ class _Checker:
         return replace(pair, offset=offset, before=before, after=after)
 
     def _judged(self, position: Position, read: Read) -> tuple[Relation, Diagnosis | None]:
-        relation = Relation(position.relation)
+        relation = position.relation
         if position.previous is None or relation is Relation.SHRUNK:
             return relation, None
         if relation is not Relation.MOVED and read.request.is_bare:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from oasis_harness.sequences import first_difference
 
+from ..relation import Relation
 from .blocks import Block, Read
 from .threads import Position, start_over
 
@@ -35,10 +36,10 @@ class Keyed:
         key = self._keys[len(self.reads)]
         tip = self._tips.get(key)
         if tip is None:
-            return Position((), None, "new conversation", keeps_head=True)
+            return Position((), None, Relation.NEW, keeps_head=True)
         for earlier in self._candidates(key):
             relation = _relation(self.reads[earlier], read)
-            if relation in ("identical", "extended"):
+            if relation in (Relation.SAME, Relation.EXTENDED):
                 return Position((), earlier, relation, keeps_head=True)
         return _parted(self.reads[tip], read, tip)
 
@@ -50,7 +51,8 @@ class Keyed:
         if position.previous in left:
             left.remove(position.previous)
         is_resumed = tip is not None and position.previous != tip
-        is_broken = position.relation in ("moved", "shrunk") and not (index in self._declared and position.keeps_head)
+        is_compaction = index in self._declared and position.keeps_head
+        is_broken = position.relation in (Relation.MOVED, Relation.SHRUNK) and not is_compaction
         if tip is not None and (is_resumed or is_broken):
             left.append(tip)
         self.reads.append(read)
@@ -61,13 +63,13 @@ class Keyed:
         yield from reversed(self._left[key])
 
 
-def _relation(before: Read, after: Read) -> str:
+def _relation(before: Read, after: Read) -> Relation:
     n_same = first_difference(before.blocks, after.blocks)
     if n_same == len(before.blocks) and after.prompt.startswith(before.prompt):
         is_same = n_same == len(after.blocks) and after.prompt == before.prompt
-        return "identical" if is_same else "extended"
+        return Relation.SAME if is_same else Relation.EXTENDED
     is_shorter = n_same == len(after.blocks) and before.prompt.startswith(after.prompt)
-    return "shrunk" if is_shorter else "moved"
+    return Relation.SHRUNK if is_shorter else Relation.MOVED
 
 
 def _parted(before: Read, after: Read, tip: int) -> Position:

@@ -7,7 +7,7 @@
     4  S"You mend." U"Repair add." A"Done!" U"Thanks." A"Ok."   moved from 2: 0 is all in it, what came next is not
     5  S"Write a title, nothing else." U"Repair add."           begins one: it quotes the task for another purpose
     6  S"You mend." U"Repair add."                              begins one, as 0 did: a second sample
-    7  S"You mend." U"Repair add."                              identical to 6: a retry, or a third
+    7  S"You mend." U"Repair add."                              same as 6: a retry, or a third
 
 A request that was answered and not yet followed up is *open* at the end of its path: after request 3 these are 2 and 3.
 The next one that leaves the tree exactly there follows it up; of two identical ones (6 and 7) each can be followed up
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from oasis_harness.sequences import first_difference
 
+from ..relation import Relation
 from .blocks import Block, Read
 from .changes import parse, words_of
 
@@ -41,7 +42,7 @@ class Position:
     path: Sequence[int]
     """Known nodes of its path, the root first."""
     previous: int | None
-    relation: str
+    relation: Relation
     keeps_head: bool = False
     """Whether settings, tools and system text are those of an earlier request."""
     note: str = ""
@@ -86,11 +87,10 @@ class Threads:
             previous, relation = self._shorter(read, nearest)
         else:
             previous = self._moved_from(read, path, nearest)
-            relation = "new conversation" if previous is None else "moved"
+            relation = Relation.NEW if previous is None else Relation.MOVED
         is_start = previous is None and bool(self.reads)
-        has_same = keeps_head and len(path) > read.n_head + bool(
-            read.prompt
-        )  # a raw prompt has no head but what it begins with
+        n_head = read.n_head + bool(read.prompt)  # a raw prompt has no head but what it begins with
+        has_same = keeps_head and len(path) > n_head
         return Position(path, previous, relation, keeps_head, start_over(keeps_head=has_same) if is_start else "")
 
     def add(self, read: Read, position: Position) -> None:
@@ -102,12 +102,12 @@ class Threads:
             node = self._edges.setdefault((node, block), len(self._latest))
             self._seen[block] = node
             self._latest.append(index)
-        if position.relation in ("extended", "moved") and position.previous is not None:
+        if position.relation in (Relation.EXTENDED, Relation.MOVED) and position.previous is not None:
             self._close(position.previous)
             self._followed.add(self._copy_of[position.previous])
         self._open.setdefault(node, []).append(index)
         self._ends.append(node)
-        copied = position.previous if position.relation == "identical" else None
+        copied = position.previous if position.relation is Relation.SAME else None
         self._copy_of.append(index if copied is None else self._copy_of[copied])
         self.reads.append(read)
         self._heads.add(read.blocks[: read.n_head])
@@ -117,12 +117,12 @@ class Threads:
             self._starts[_letters(read)] = index
 
     def _repeated(self, path: Sequence[int], previous: int, keeps_head: bool) -> Position:
-        return Position(path, previous, "identical", keeps_head, f"repeats request {previous}")
+        return Position(path, previous, Relation.SAME, keeps_head, f"repeats request {previous}")
 
     def _extended(self, path: Sequence[int], previous: int, keeps_head: bool) -> Position:
         forks = self._copy_of[previous] in self._followed
         note = f"also follows up what request {previous} sent" if forks else ""
-        return Position(path, previous, "extended", keeps_head, note, forks)
+        return Position(path, previous, Relation.EXTENDED, keeps_head, note, forks)
 
     def _walk(self, read: Read) -> list[int]:
         path, node = [0], 0
@@ -140,11 +140,11 @@ class Threads:
         if self._is_open(index):
             self._open[self._ends[index]].remove(index)
 
-    def _shorter(self, read: Read, nearest: int) -> tuple[int | None, str]:
+    def _shorter(self, read: Read, nearest: int) -> tuple[int | None, Relation]:
         """Tell a conversation that starts as another one did from one that lost its end."""
         first = self.reads[self._first[nearest]]
         is_start = len(read.blocks) == len(first.blocks) and read.prompt == first.prompt and not read.has_reply
-        return (None, "new conversation") if is_start else (nearest, "shrunk")
+        return (None, Relation.NEW) if is_start else (nearest, Relation.SHRUNK)
 
     def _moved_from(self, read: Read, path: Sequence[int], nearest: int) -> int | None:
         """Return the request that `read` should have extended; None where it begins a conversation."""

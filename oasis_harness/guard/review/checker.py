@@ -15,8 +15,9 @@ from pathlib import Path
 from oasis_harness.errors import BadSnapshotName, GuardError, NotSignedOff, OasisError
 
 from ..cost import Meter
+from ..relation import Relation
 from ..requests import Body
-from ..snapshots import Category, Comparison, Ledger, Snapshot, SnapshotFolder, snapshot_of
+from ..snapshots import Comparison, Ledger, Snapshot, SnapshotFolder, snapshot_of
 from ..targets import Dialects, Given, Spoken, Subject
 from .rewritten import loss_of
 from .run_summary import RunSummary
@@ -150,19 +151,19 @@ class Checker:
             self._ledger.verify(self._folder.signed(f"{comparison.name}.{comparison.dialect}"))
 
     def _outcome(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
-        match comparison.category:
-            case Category.SAME:
+        match comparison.relation:
+            case Relation.SAME:
                 self._require_signed(comparison)
                 self._summary.add("same")
                 return ""
-            case Category.MISSING if self._records:
+            case Relation.MISSING if self._records:
                 return self._record(snapshot, comparison, title)
-            case Category.MISSING:
+            case Relation.MISSING:
                 self._summary.add("missing", title)
                 return f"{comparison.report()} Run `{self._remedies.record}`, read the file, and commit it."
             case _ if self._reason is not None:
                 return self._sign(snapshot, comparison, title)
-        self._summary.add(str(comparison.category), _one_line(comparison))
+        self._summary.add(str(comparison.relation), _one_line(comparison))
         return f"{comparison.report()}\n{self._consequence(comparison)}\n{self._way_out}"
 
     def _record(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
@@ -184,7 +185,7 @@ class Checker:
         if self._accepted.setdefault(title, snapshot.sha256) != snapshot.sha256:
             raise NotSignedOff("another test of this run has other bytes under this name.", remedy="Give each a name.")
         entry = None
-        if comparison.category is not Category.EXTENDED:
+        if comparison.relation is not Relation.EXTENDED:
             assert self._reason is not None, "nothing is signed without a reason"
             n_lost = comparison.move.n_lost if comparison.move else 0
             entry = self._ledger.append(comparison, reason=self._reason, cost=self._meter.cost(n_lost))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .ledger import Ledger as Ledger
     from .ledger import Signed as Signed
     from .ledger import git_identity as git_identity
-    from .moves import Category as Category
     from .moves import Comparison as Comparison
     from .moves import Move as Move
     from .moves import Recorded as Recorded
@@ -24,7 +23,6 @@ else:
     __all__, __getattr__, __dir__ = lazy_door(
         __name__,
         {
-            "Category": ".moves",
             "Comparison": ".moves",
             "Entry": ".ledger",
             "Ledger": ".ledger",

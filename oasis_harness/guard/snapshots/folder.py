@@ -20,17 +20,18 @@ from typing import TYPE_CHECKING
 from oasis_harness.errors import BadSnapshotName, EpochMismatch, NotSignedOff
 from oasis_harness.whole_file import write_whole
 
+from ..relation import Relation
 from ..textdiff import Why
 from .ledger import Entry, Signed
 from .manifests import bad_snapshot, read_recorded, to_manifest
-from .moves import Category, Comparison, Move, Recorded, Snapshot, compare_prompts, rows_of
+from .moves import Comparison, Move, Recorded, Snapshot, compare_prompts, rows_of
 
 if TYPE_CHECKING:
     from oasis_harness.conversation import Conversation, Head
     from oasis_harness.render import Dialect, Span
     from oasis_harness.tokens import Tokenizer
 
-__all__ = ["Category", "Comparison", "Move", "Snapshot", "SnapshotFolder", "Why", "snapshot_of"]
+__all__ = ["Comparison", "Move", "Snapshot", "SnapshotFolder", "Why", "snapshot_of"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _DIALECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_-])?")
@@ -84,7 +85,7 @@ class SnapshotFolder:
             old = self._read(snapshot.name, snapshot.dialect)
             comparison = compare_prompts(old, snapshot)
             if entry is None:
-                if comparison.category is Category.MOVED:
+                if comparison.relation is Relation.MOVED:
                     raise _not_signed(comparison, "a byte of it moved, and no ledger entry signs that")
                 self._write(_recorded(snapshot, old.signed if old else None, old.n_signed if old else 0))
             elif (entry.name, entry.dialect, entry.sha256_new) != (snapshot.name, snapshot.dialect, snapshot.sha256):

@@ -21,8 +21,9 @@ from oasis_harness.canonical import canonical_json
 from oasis_harness.chain import append_bytes, link, open_locked, whole_lines
 from oasis_harness.errors import BrokenLedger, NotSignedOff
 
+from ..relation import Relation
 from ..textdiff import CHECKOUT
-from .moves import Category, Comparison
+from .moves import Comparison
 
 if TYPE_CHECKING:
     from ..cost import Cost, NotMeasured
@@ -132,7 +133,7 @@ class Ledger:
         """
         if not reason.strip():
             raise NotSignedOff("a sign-off needs a reason, and this one is blank.", remedy="Say why the prompt moves.")
-        if comparison.category in (Category.SAME, Category.UNUSED):
+        if comparison.relation in (Relation.SAME, Relation.UNUSED):
             raise NotSignedOff(f"there is nothing to sign: {comparison}", remedy="Sign a prompt that moved.")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = open_locked(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode=0o666, waits=True)

@@ -7,17 +7,17 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from oasis_harness.sequences import common_prefix, first_difference
 
+from ..relation import Relation
 from ..textdiff import Why, side_by_side, why
 
 if TYPE_CHECKING:
     from oasis_harness.render import Span
 
-__all__ = ["Category", "Comparison", "Move", "Recorded", "Row", "Snapshot", "compare_prompts", "rows_of"]
+__all__ = ["Comparison", "Move", "Recorded", "Row", "Snapshot", "compare_prompts", "rows_of"]
 
 Row: TypeAlias = tuple[int, int, str, str]
 """A span without its source: start and end in bytes, name, resolution."""
@@ -25,19 +25,6 @@ Row: TypeAlias = tuple[int, int, str, str]
 _END = "end of prompt"
 _EXACT = "exact"
 _SCAFFOLD = "scaffold"
-
-
-class Category(StrEnum):
-    """What became of a recorded prompt; exactly one applies."""
-
-    SAME = "same"
-    EXTENDED = "extended"
-    """The recorded bytes are a proper prefix of the new ones: no byte of them moved."""
-    MOVED = "moved"
-    MISSING = "missing"
-    """Nothing is recorded yet."""
-    UNUSED = "unused"
-    """It is recorded, and nothing rendered it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +99,7 @@ class Move:
 class Comparison:
     """How a prompt stands to what was recorded of it."""
 
-    category: Category
+    relation: Relation
     name: str
     dialect: str
     move: Move | None = None
@@ -125,18 +112,18 @@ class Comparison:
     def report(self) -> str:
         """Tell a person: the byte, the token, the owner, both texts and the line of source."""
         title = f"{self.name}.{self.dialect}"
-        match self.category:
-            case Category.SAME:
+        match self.relation:
+            case Relation.SAME:
                 return f"{title}: the same bytes."
-            case Category.EXTENDED:
+            case Relation.EXTENDED:
                 n_added = self.n_bytes_new - self.n_bytes_old
                 return f"{title}: {n_added:,} bytes were appended; none before them moved."
-            case Category.MISSING:
+            case Relation.MISSING:
                 return f"{title}: nothing is recorded yet."
-            case Category.UNUSED:
+            case Relation.UNUSED:
                 return f"{title}: it is recorded, and nothing rendered it."
-            case Category.MOVED:
-                assert self.move is not None, "a moved prompt has a move"
+            case _:
+                assert self.move is not None, "what is left has moved"
                 return "\n".join([f"{title}: {_place(self.move)}", *_lines(self.move)])
 
     def __str__(self) -> str:
@@ -152,15 +139,15 @@ def compare_prompts(old: Recorded | None, new: Snapshot | None) -> Comparison:
     if new is None:
         if old is None:
             raise ValueError("there is neither a recorded prompt nor a new one to compare")
-        return Comparison(Category.UNUSED, old.name, old.dialect, None, len(old.data), 0, old.sha256)
+        return Comparison(Relation.UNUSED, old.name, old.dialect, None, len(old.data), 0, old.sha256)
     if old is None:
-        return Comparison(Category.MISSING, new.name, new.dialect, None, 0, len(new.data), "", new.sha256)
-    category = _category(old.data, new.data)
+        return Comparison(Relation.MISSING, new.name, new.dialect, None, 0, len(new.data), "", new.sha256)
+    relation = _relation(old.data, new.data)
     return Comparison(
-        category,
+        relation,
         new.name,
         new.dialect,
-        move=_move(old, new) if category is Category.MOVED else None,
+        move=_move(old, new) if relation is Relation.MOVED else None,
         n_bytes_old=len(old.data),
         n_bytes_new=len(new.data),
         sha256_old=old.sha256,
@@ -173,10 +160,10 @@ def rows_of(spans: "Sequence[Span]") -> tuple[Row, ...]:
     return tuple((span.start, span.end, span.name, str(span.resolution)) for span in spans)
 
 
-def _category(old: bytes, new: bytes) -> Category:
+def _relation(old: bytes, new: bytes) -> Relation:
     if old == new:
-        return Category.SAME
-    return Category.EXTENDED if new.startswith(old) else Category.MOVED
+        return Relation.SAME
+    return Relation.EXTENDED if new.startswith(old) else Relation.MOVED
 
 
 def _move(old: Recorded, new: Snapshot) -> Move:

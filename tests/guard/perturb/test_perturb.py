@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from oasis_harness.conversation import Epoch, Head
-from oasis_harness.guard import Variation, perturb_head
-from oasis_harness.guard.perturb import ALL, PerturbReport, Stability
+from oasis_harness.guard import Relation, Variation, perturb_head
+from oasis_harness.guard.perturb import ALL, PerturbReport
 from oasis_harness.guard.perturb.child import fields_of
 from oasis_harness.guard.perturb.variations import VariationKind
 from oasis_harness.registry import Group, Skills, Tool, Tools
@@ -164,7 +164,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> PerturbReport:
 @pytest.mark.slow
 def test_the_leaky_head_renders_everywhere(leaky: PerturbReport) -> None:
     """No child failed, so what follows compares bytes."""
-    assert [str(one) for one in leaky.outcomes if one.verdict is Stability.FAILED] == []
+    assert [str(one) for one in leaky.outcomes if one.relation is Relation.FAILED] == []
     assert [one.variation for one in leaky.outcomes] == list(ALL)
 
 
@@ -229,7 +229,7 @@ def test_an_imported_module_is_found_as_here(tmp_path: Path, monkeypatch: pytest
 def test_a_child_without_an_answer_is_a_failure(tmp_path: Path, source: str, error: str) -> None:
     """Never a pass, whatever went wrong; the report says what."""
     report = perturb_head(place(tmp_path, source) + ":head", variations=AGAIN)
-    assert [one.verdict for one in report.outcomes] == [Stability.FAILED]
+    assert [one.relation for one in report.outcomes] == [Relation.FAILED]
     assert error in report.outcomes[0].error
     assert not report.is_same
 
@@ -239,7 +239,7 @@ def test_a_child_that_fails_elsewhere_only_is_a_failure(tmp_path: Path, monkeypa
     target = place(tmp_path, "def head(): return open('prompt.md').read()") + ":head"
     monkeypatch.chdir(tmp_path)
     again, elsewhere = perturb_head(target, variations=[*AGAIN, *CWD]).outcomes
-    assert (again.verdict, elsewhere.verdict) == (Stability.SAME, Stability.FAILED)
+    assert (again.relation, elsewhere.relation) == (Relation.SAME, Relation.FAILED)
     assert "FileNotFoundError" in str(elsewhere)
 
 

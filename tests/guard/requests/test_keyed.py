@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oasis_harness.guard import NotAppendOnly, assert_append_only, check_requests
-from oasis_harness.guard.requests import Relation, RequestRecorder
+from oasis_harness.guard import NotAppendOnly, Relation, assert_append_only, check_requests
+from oasis_harness.guard.requests import RequestRecorder
 
 from .mutants import Bodies, Body, agent, rendered, step
 

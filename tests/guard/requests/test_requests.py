@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oasis_harness.guard import NotAppendOnly, assert_append_only, assert_prefix_stable, check_requests
-from oasis_harness.guard.requests import Relation
+from oasis_harness.guard import NotAppendOnly, Relation, assert_append_only, assert_prefix_stable, check_requests
 from oasis_harness.templates import Template
 from tests.render.templates import CHATML_TOOLS
 from tests.render.thinkers import THINKING
 
 from .mutants import AT, Bodies, agent, from_here, in_system, rendered, respelled, step, versions
 
-NEW, SAME, MORE, MOVED, LESS = Relation.NEW, Relation.IDENTICAL, Relation.EXTENDED, Relation.MOVED, Relation.SHRUNK
+NEW, SAME, MORE, MOVED, LESS = Relation.NEW, Relation.SAME, Relation.EXTENDED, Relation.MOVED, Relation.SHRUNK
 
 
 def relations(requests: Sequence[Any], declared: Mapping[int, str] | None = None) -> list[Relation]:

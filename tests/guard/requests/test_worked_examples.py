@@ -60,6 +60,6 @@ def test_forest() -> None:
     """Which request each follows up, found from nothing but what it says."""
     lines = lines_of(forest)
     pairs = check_requests([body_of(line) for line in lines]).pairs
-    words = {"extended": "extends {}", "moved": "moved from {}", "identical": "identical to {}"}
+    words = {"extended": "extends {}", "moved": "moved from {}", "same": "same as {}"}
     for line, pair in zip(lines, pairs, strict=True):
         assert said_of(line).startswith(words.get(pair.relation, "begins ").format(pair.previous)), (line, pair)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oasis_harness.canonical import canonical_json, digest
 from oasis_harness.errors import BrokenLedger, NotSignedOff
-from oasis_harness.guard import Category, Comparison, Cost, Ledger, NotMeasured, PrefillRate, Snapshot, SnapshotFolder
+from oasis_harness.guard import Comparison, Cost, Ledger, NotMeasured, PrefillRate, Relation, Snapshot, SnapshotFolder
 from oasis_harness.guard.snapshots import Signed, git_identity
 
 Lines = list[bytes]
@@ -30,7 +30,7 @@ def ledger_at(path: Path) -> Ledger:
 def moves(n: int) -> list[Comparison]:
     """Return `n` moves of one prompt, each from where the one before it led."""
     return [
-        Comparison(Category.MISSING, "head", "chatml", None, 0, 9, f"{at:x}" * 64, f"{at + 1:x}" * 64)
+        Comparison(Relation.MISSING, "head", "chatml", None, 0, 9, f"{at:x}" * 64, f"{at + 1:x}" * 64)
         for at in range(n)
     ]
 
@@ -128,10 +128,10 @@ def test_a_blank_reason_is_refused(ledger: Ledger, reason: str) -> None:
     assert not ledger.path.exists()
 
 
-@pytest.mark.parametrize("category", [Category.SAME, Category.UNUSED])
-def test_what_did_not_move_cannot_be_signed(ledger: Ledger, category: Category) -> None:
+@pytest.mark.parametrize("relation", [Relation.SAME, Relation.UNUSED])
+def test_what_did_not_move_cannot_be_signed(ledger: Ledger, relation: Relation) -> None:
     with pytest.raises(NotSignedOff, match="nothing to sign"):
-        ledger.append(Comparison(category, "head", "chatml"), reason="x", cost=UNKNOWN)
+        ledger.append(Comparison(relation, "head", "chatml"), reason="x", cost=UNKNOWN)
 
 
 def test_a_ledger_that_does_not_exist_yet_is_empty(ledger: Ledger) -> None:

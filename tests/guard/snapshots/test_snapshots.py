@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from oasis_harness.conversation import Conversation, Head, Reply, User
 from oasis_harness.errors import BadSnapshot, BadSnapshotName, EpochMismatch, NotSignedOff
-from oasis_harness.guard import Category, Comparison, Ledger, NotMeasured, Snapshot, SnapshotFolder, snapshot_of
+from oasis_harness.guard import Comparison, Ledger, NotMeasured, Relation, Snapshot, SnapshotFolder, snapshot_of
 from oasis_harness.guard.snapshots.moves import Recorded, compare_prompts, rows_of
 from oasis_harness.guard.textdiff import Why, escaped, side_by_side, why
 from oasis_harness.render import Dialect, Renderer, Resolution, Span
@@ -60,7 +60,7 @@ def shot(system: str, *tools: str, **more: object) -> Snapshot:
 def moved(folder: SnapshotFolder, before: Snapshot, after: Snapshot) -> Comparison:
     folder.record(before)
     comparison = folder.compare(after)
-    assert comparison.category is Category.MOVED and comparison.move is not None
+    assert comparison.relation is Relation.MOVED and comparison.move is not None
     return comparison
 
 
@@ -75,18 +75,18 @@ def folder(tmp_path: Path) -> SnapshotFolder:
 @given(st.binary(max_size=6), st.binary(max_size=6), st.booleans())
 def test_every_pair_has_exactly_one_category(old: bytes, new: bytes, is_grown: bool) -> None:
     new = old + new if is_grown else new
-    category = compare_prompts(recorded(old), taken(new)).category
+    relation = compare_prompts(recorded(old), taken(new)).relation
     expected = {
-        Category.SAME: old == new,
-        Category.EXTENDED: old != new and new[: len(old)] == old,
-        Category.MOVED: new[: len(old)] != old,
+        Relation.SAME: old == new,
+        Relation.EXTENDED: old != new and new[: len(old)] == old,
+        Relation.MOVED: new[: len(old)] != old,
     }
-    assert [one for one, holds in expected.items() if holds] == [category]
+    assert [one for one, holds in expected.items() if holds] == [relation]
 
 
 def test_one_side_alone_is_missing_or_unused() -> None:
-    assert compare_prompts(None, taken(b"x")).category is Category.MISSING
-    assert compare_prompts(recorded(b"x"), None).category is Category.UNUSED
+    assert compare_prompts(None, taken(b"x")).relation is Relation.MISSING
+    assert compare_prompts(recorded(b"x"), None).relation is Relation.UNUSED
     with pytest.raises(ValueError, match="neither"):
         compare_prompts(None, None)
 
@@ -271,7 +271,7 @@ def test_what_is_recorded_is_read_back_byte_for_byte(tmp_path_factory: pytest.Te
     folder = SnapshotFolder(tmp_path_factory.mktemp("prompts"))
     folder.record(taken(data))
     assert (folder.path / "head.chatml.txt").read_bytes() == data
-    assert folder.compare(taken(data)).category is Category.SAME
+    assert folder.compare(taken(data)).relation is Relation.SAME
     assert folder.list() == ("head.chatml",)
 
 
@@ -296,7 +296,7 @@ def test_a_recorded_prompt_is_not_recorded_over(folder: SnapshotFolder) -> None:
     for other in (b"two", b"one more"):
         with pytest.raises(NotSignedOff, match="with other bytes"):
             folder.record(taken(other))
-    assert folder.compare(taken(b"one")).category is Category.SAME
+    assert folder.compare(taken(b"one")).relation is Relation.SAME
 
 
 def test_a_move_cannot_land_without_its_entry(folder: SnapshotFolder, tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ def test_a_move_cannot_land_without_its_entry(folder: SnapshotFolder, tmp_path: 
     for other in (taken(b"three"), replace(new, name="tail"), replace(new, dialect="qwen")):
         with pytest.raises(NotSignedOff, match="entry 1"):
             folder.accept(other, entry)
-    assert folder.compare(old).category is Category.SAME
+    assert folder.compare(old).relation is Relation.SAME
     folder.accept(new, entry)
-    assert folder.compare(new).category is Category.SAME
+    assert folder.compare(new).relation is Relation.SAME
     ledger.verify(folder.signed())
 
 
@@ -322,7 +322,7 @@ def test_what_only_grew_keeps_the_signature_of_its_beginning(folder: SnapshotFol
     folder.accept(taken(b"two"), entry)
     folder.accept(taken(b"two more"))
     ledger.verify(folder.signed())
-    assert folder.compare(taken(b"two more")).category is Category.SAME
+    assert folder.compare(taken(b"two more")).relation is Relation.SAME
 
 
 def test_unused_snapshots_are_those_that_nobody_names(folder: SnapshotFolder) -> None:
@@ -331,7 +331,7 @@ def test_unused_snapshots_are_those_that_nobody_names(folder: SnapshotFolder) ->
     (folder.path / "README.txt").write_text("not a snapshot")
     assert folder.list() == ("a.chatml", "a.qwen2.5", "b.chatml")
     unused = folder.unused([("a", "chatml"), "b"])
-    assert [(one.category, one.name, one.dialect) for one in unused] == [(Category.UNUSED, "a", "qwen2.5")]
+    assert [(one.relation, one.name, one.dialect) for one in unused] == [(Relation.UNUSED, "a", "qwen2.5")]
     assert folder.unused(["a", "b.chatml"]) == () and SnapshotFolder(folder.path / "none").list() == ()
 
 
@@ -393,7 +393,7 @@ def test_a_crlf_checkout_of_a_repository_is_prevented_by_the_line_that_is_named(
     for path in folder.path.iterdir():
         path.unlink()
     subprocess.run([*git, "checkout", "-q", "--", "."], check=True)
-    assert folder.compare(taken(b"one\ntwo\n")).category is Category.SAME
+    assert folder.compare(taken(b"one\ntwo\n")).relation is Relation.SAME
     own = (Path(__file__).parents[3] / ".gitattributes").read_text(encoding="utf-8")
     assert line in own.splitlines()
 
@@ -411,7 +411,7 @@ def _record_often(path: Path, n: int) -> None:
     for _ in range(n):
         folder.record(taken(b"same\n" * 2000))
         folder.accept(taken(b"same\n" * 2000))
-        assert folder.compare(taken(b"same\n" * 2000)).category is Category.SAME
+        assert folder.compare(taken(b"same\n" * 2000)).relation is Relation.SAME
 
 
 @pytest.mark.slow
@@ -437,10 +437,10 @@ def test_a_reader_never_sees_a_text_without_its_manifest(folder: SnapshotFolder)
     folder.record(taken(b"line\n"))
     writer = multiprocessing.get_context("spawn").Process(target=_grow, args=(folder.path, 200))
     writer.start()
-    seen = {folder.compare(taken(b"line\n" * 500)).category}
+    seen = {folder.compare(taken(b"line\n" * 500)).relation}
     while writer.is_alive():
-        seen.add(folder.compare(taken(b"line\n" * 500)).category)
-    assert writer.exitcode == 0 and seen == {Category.EXTENDED}
+        seen.add(folder.compare(taken(b"line\n" * 500)).relation)
+    assert writer.exitcode == 0 and seen == {Relation.EXTENDED}
 
 
 # Taking them

@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from oasis_harness.conversation import Compaction, Conversation, Head, Note, Reply, ToolResult, ToolResults, User
 from oasis_harness.conversation import load as load_nodes
 from oasis_harness.conversation import save as save_nodes
-from oasis_harness.guard import Category, SnapshotFolder, snapshot_of
+from oasis_harness.guard import Relation, SnapshotFolder, snapshot_of
 from oasis_harness.render import Renderer
 from oasis_harness.tokens import byte_tokenizer
 from tests.render.families import EXTENDING
@@ -104,11 +104,11 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def a_prompt_is_the_same_or_extended_unless_an_epoch_was_opened(self) -> None:
         for one in self.every:
-            found = self.folder.compare(self.snapshot(one)).category
+            found = self.folder.compare(self.snapshot(one)).relation
             if one.log.tip.epoch == one.n_epochs:
-                assert found in (Category.SAME, Category.EXTENDED)
+                assert found in (Relation.SAME, Relation.EXTENDED)
             else:  # the summary may repeat what was said
-                assert found in (Category.MOVED, Category.SAME, Category.EXTENDED)
+                assert found in (Relation.MOVED, Relation.SAME, Relation.EXTENDED)
 
     @invariant()
     def every_chain_holds_and_decodes_to_what_was_sent(self) -> None:
