@@ -14,7 +14,7 @@ from oasis_harness.replies import ToolCall
 
 from .execute import Limits, denied, execute, interrupted, out_of_turns, too_long
 from .session import Session
-from .tool_policy import N_REQUIRED, ChooseTools, required_then_none
+from .tool_policy import N_REQUIRED, ChooseTools, is_driven, required_then_none
 from .turn import Turn
 
 __all__ = [
@@ -218,14 +218,15 @@ def _chooser(tool_choice: ToolChoice | str | ChooseTools | None, session: Sessio
     if tool_choice is not None:
         choice = ToolChoice(tool_choice)
         return lambda turn: choice
-    is_driven = session.tools and not session.opens_calls and session.sampling.tool_choice is ToolChoice.AUTO
-    return required_then_none(N_REQUIRED) if is_driven else lambda turn: None
+    needs_choice = is_driven(session.sampling, session.engine.model_info, has_tools=bool(session.tools))
+    return required_then_none(N_REQUIRED) if needs_choice else lambda turn: None
 
 
 def _own_session(engine: Engine, session: Session | None, **options: Any) -> Session:
     if session is None:
         return Session(engine, **options)
-    given = [name for name, value in options.items() if value]
-    if session.engine is not engine or given:
-        raise ValueError(f"a session has its own engine and {', '.join(given) or 'tools'}: give them to the session")
+    if session.engine is not engine:
+        raise ValueError("the session was opened on another engine. Give the agent that one: Agent(session.engine, …).")
+    if given := [name for name, value in options.items() if value]:
+        raise ValueError(f"the session has its own {' and '.join(given)}. Give them to the session, not to the agent.")
     return session

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from oasis_harness.engine import ModelInfo, Sampling, ToolChoice
 
-__all__ = ["N_REQUIRED", "ChooseTools", "choose_tools", "required_then_none"]
+__all__ = ["N_REQUIRED", "ChooseTools", "choose_tools", "is_driven", "required_then_none"]
 
 ChooseTools: TypeAlias = Callable[[int], ToolChoice | None]
 """From the number of the turn in this run (from 1) to its tool choice; None leaves it to the session."""
@@ -36,7 +36,7 @@ def choose_tools(
     choice = ToolChoice(tool_choice or sampling.tool_choice)
     if info.opens_calls:
         return replace(sampling, tool_choice=choice)
-    if not tool_choice and has_tools and choice is ToolChoice.AUTO:
+    if not tool_choice and is_driven(sampling, info, has_tools=has_tools):
         choice = ToolChoice.NONE if after_results else ToolChoice.REQUIRED
     return replace(
         sampling,
@@ -44,6 +44,11 @@ def choose_tools(
         max_tokens=min(sampling.max_tokens, _MAX_TOKENS),
         max_string=sampling.max_string or _MAX_STRING,
     )
+
+
+def is_driven(sampling: Sampling, info: ModelInfo, *, has_tools: bool) -> bool:
+    """Whether a tool choice is made for the model: it never opens a call by itself, and the session's is `auto`."""
+    return has_tools and not info.opens_calls and sampling.tool_choice is ToolChoice.AUTO
 
 
 def required_then_none(n_turns: int) -> ChooseTools:
