@@ -150,8 +150,21 @@ class Recorder:
         return parsed
 
     def spoken(self, sampling: Sampling) -> Sampling:
-        """Return `sampling` with what may be called, and how this dialect writes a call."""
-        return replace(sampling, tools=self.schemas, syntax=self.dialect.syntax)
+        """Return `sampling` with what may be called, how this dialect writes a call, and no more tokens than have room.
+
+        Raises:
+            PromptTooLong: What waits for an answer leaves no room for one in this model's window.
+        """
+        n_tokens, n_context = self.conversation.tip.n_tokens, self._model_info.n_context
+        if n_tokens >= n_context:
+            raise PromptTooLong(
+                f"the prompt that waits for an answer has {n_tokens:,} tokens, the window has {n_context:,}.",
+                remedy="Continue with Session.load(path, engine) on a model with a larger window.",
+                n_tokens=n_tokens,
+                n_context=n_context,
+            )
+        max_tokens = min(sampling.max_tokens, n_context - n_tokens)
+        return replace(sampling, tools=self.schemas, syntax=self.dialect.syntax, max_tokens=max_tokens)
 
     def fork(self, at: Node | None) -> "Recorder":
         """Return a recorder of a fork of the conversation."""

@@ -10,7 +10,6 @@ import datetime
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -27,7 +26,7 @@ from oasis_harness.conversation import (
     save,
 )
 from oasis_harness.engine import Engine, Policy, Sampling, Step, ToolChoice
-from oasis_harness.errors import BrokenChain, OutOfOrder, PromptTooLong
+from oasis_harness.errors import BrokenChain, OutOfOrder
 from oasis_harness.registry import Skills, Tool, Tools
 from oasis_harness.render import Dialect
 from oasis_harness.replies import ToolCall
@@ -138,8 +137,11 @@ class Session:
         file: ConversationFile | None,
     ) -> None:
         self.engine = engine
+        """Who answers; it stays open when the session is closed."""
         self.policy = Policy(policy)
+        """What is done about a reuse deficit; may be changed between turns."""
         self.sampling = sampling or Sampling()
+        """Defaults for every turn; may be changed between turns, since no byte of the prompt depends on them."""
         self._recorder = recorder
         self._file = file
         self._writing = threading.RLock()  # held around every look at the tip and what is appended after it
@@ -335,16 +337,8 @@ class Session:
         Raises:
             PromptTooLong: What waits for an answer leaves no room for one in this engine's window.
         """
-        n_tokens, n_context = self.conversation.tip.n_tokens, self.engine.model_info.n_context
-        if n_tokens >= n_context:
-            raise PromptTooLong(
-                f"the prompt that waits for an answer has {n_tokens:,} tokens, the window has {n_context:,}.",
-                remedy="Continue with Session.load(path, engine) on a model with a larger window.",
-                n_tokens=n_tokens,
-                n_context=n_context,
-            )
         after_results = isinstance(last_sent(self.conversation.tip).event, ToolResults)
         sampling = choose_tools(
             self.sampling, tool_choice, self.engine.model_info, has_tools=bool(self.tools), after_results=after_results
         )
-        return self._recorder.spoken(replace(sampling, max_tokens=min(sampling.max_tokens, n_context - n_tokens)))
+        return self._recorder.spoken(sampling)
