@@ -5,6 +5,7 @@
     │   ├── OutOfOrder             an event that cannot follow the tip
     │   ├── BrokenChain            a stored line whose digest does not match
     │   ├── ConversationLocked     a second writer on one file
+    │   ├── NotRecorded            an event that could not be written to its file
     │   └── EpochMismatch          another template or tokenizer than the conversation was sent with
     ├── RegistryError
     │   ├── BadToolName            not an identifier
@@ -21,6 +22,7 @@
     │   └── NotEncodable           bytes that do not survive encode and decode
     ├── EngineError
     │   ├── PromptTooLong          more tokens than the context window
+    │   ├── UnknownToken           an id that the model has no row for
     │   ├── ReuseDeficit           less was reused than the conversation expected
     │   ├── ReuseExcess            more was reused than the conversation ever sent
     │   ├── ToolChoiceUnsupported  a tool choice this call syntax has no grammar for
@@ -40,6 +42,8 @@
 Errors carry their values in `values`, and every message ends with what to do about it.
 What the *model* should read (a tool that failed, a call that does not parse) is a tool result, never an exception.
 """
+
+from pathlib import Path
 
 __all__ = [
     "BadArguments",
@@ -65,6 +69,7 @@ __all__ = [
     "ModelError",
     "ModelNotFound",
     "NotEncodable",
+    "NotRecorded",
     "NotSignedOff",
     "OasisError",
     "OutOfOrder",
@@ -78,6 +83,7 @@ __all__ = [
     "TemplateRunaway",
     "TokenError",
     "ToolChoiceUnsupported",
+    "UnknownToken",
     "UnsupportedTemplate",
 ]
 
@@ -107,6 +113,17 @@ class BrokenChain(ConversationError):
 
 class ConversationLocked(ConversationError):
     """The conversation file is open for writing elsewhere."""
+
+
+class NotRecorded(ConversationError):
+    """An event could not be written to the conversation's file; all of it is in another one."""
+
+    def __init__(self, message: str, *, path: Path, rescued: Path | None, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy, path=path, rescued=rescued)
+        self.path = path
+        """The file that failed."""
+        self.rescued = rescued
+        """The file that holds the conversation and the event; None where none could be written."""
 
 
 class EpochMismatch(ConversationError):
@@ -183,6 +200,10 @@ class PromptTooLong(EngineError):
         """Tokens of the prompt that was to be sent."""
         self.n_context = n_context
         """Tokens of the window."""
+
+
+class UnknownToken(EngineError):
+    """A prompt holds an id that is outside the model's vocabulary."""
 
 
 class ReuseDeficit(EngineError):

@@ -33,7 +33,7 @@ from oasis_harness.replies import ToolCall
 from oasis_harness.tokens import SeamCount
 
 from .asking import Asking, last_value
-from .opening import dialect_of, new_file, registry_of
+from .opening import dialect_of, new_file, registry_of, require_own_tokens
 from .reasoning import ReasoningPolicy
 from .recorder import Recorder
 from .tool_policy import choose_tools
@@ -105,7 +105,7 @@ class Session:
 
         Raises:
             FileNotFoundError: There is no such file.
-            BrokenChain: The file is damaged other than by a torn last line.
+            BrokenChain: The file is damaged other than by a torn last line, or its tokens spell other words.
             ConversationLocked: Another process has it open.
             EpochMismatch: It was sent with another template or tokenizer than this engine's.
         """
@@ -119,6 +119,7 @@ class Session:
             epoch = conversation.epoch
             dialect = dialect_of(engine, epoch.switches(), epoch.date(), is_new=False)
             epoch.require(dialect.epoch(engine.model_info.tokenizer.digest))
+            require_own_tokens(conversation, engine.model_info.tokenizer, path)
         except BaseException:
             file.close()
             raise

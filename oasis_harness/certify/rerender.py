@@ -5,8 +5,8 @@ r"""Where a full re-render would leave what was sent and sampled: what clients t
     tool result  sent      assistant\n<think>\n\n</think>\n\n\n<tool_call>\n{"name": "oasis_probe", …
                  rendered  assistant\n\n<tool_call>\n{"name": "oasis_probe", …
 
-This template prints what was thought since the user's words, and an empty thought in the last message. At a user turn it
-loses the reasoning; at a result it loses the empty thought, which makes its letter C. Without that it would be B.
+This template prints what was thought since the user's words, and empty reasoning in the last message. At a user turn
+it loses the reasoning; at a result it loses the empty one, which makes its letter C. Without that it would be B.
 
 What the model sampled is taken from the template's own render of the reply, completed by what it thought where the
 template drops that.

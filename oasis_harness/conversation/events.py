@@ -29,6 +29,10 @@ __all__ = [
 ]
 
 
+VERSION = 1
+"""The form that this release writes. Each form that a release ever wrote is read, and its bytes stay as they are."""
+
+
 def _to_json(value: object) -> object:
     """Return `value` as what JSON has a form for: dataclasses as objects, bytes as text."""
     if isinstance(value, bytes):
@@ -74,6 +78,8 @@ class Head:
     """Canonical JSON of each tool's schema, in prompt order."""
     skills: tuple[Text, ...] = ()
     """One `name: description` line a skill."""
+    version: int = VERSION
+    """Of the form in which the events of this conversation are stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Node:
     parent: "Node | None"
     body: Body
     data: bytes
-    """The canonical JSON of `body`: what the digest covers, and what a file stores."""
+    """The JSON of `body`, as it was written first: what the digest covers, and what a file stores."""
     digest: str
     index: int
     """Number of events before this one, over all epochs."""
@@ -35,14 +35,14 @@ class Node:
     """Tokens of the epoch that an engine which answered its last reply holds: all sent and sampled, less pending."""
 
     @classmethod
-    def after(cls, parent: "Node | None", body: Body) -> "Node":
-        """Build the node that `body` makes after `parent`.
+    def after(cls, parent: "Node | None", body: Body, data: bytes = b"") -> "Node":
+        """Build the node that `body` makes after `parent`; `data` is its JSON where it was stored, by any release.
 
         Raises:
             OutOfOrder: The event cannot stand there.
         """
         _refuse_out_of_order(parent, body)
-        event, data = body.event, body.to_json()
+        event, data = body.event, data or body.to_json()
         opens = isinstance(event, Opening)
         before = None if opens else parent
         n_tokens = len(body.ids) + (before.n_tokens if before else 0)
@@ -77,8 +77,10 @@ class Node:
     def fault(self, parent: "Node | None") -> str:
         """Say what of this node is not what its body makes it after `parent`; empty if nothing is wrong."""
         try:
-            again = Node.after(parent, self.body)
-        except OutOfOrder as error:
+            again = Node.after(parent, self.body, self.data)
+            if Body.from_json(self.data) != self.body:
+                return f"its data is {self.data!r:.80}, which is not its content"
+        except (OutOfOrder, ValueError) as error:
             return str(error)
         for name in (field.name for field in fields(Node)):
             found, expected = getattr(self, name), getattr(again, name)

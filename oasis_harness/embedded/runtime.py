@@ -18,7 +18,7 @@ import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
 from oasis_harness.engine import Completion, ModelInfo, Prompt, Sampling, Step, Timing
-from oasis_harness.errors import EngineClosed, PromptTooLong
+from oasis_harness.errors import EngineClosed, PromptTooLong, UnknownToken
 from oasis_harness.sequences import common_prefix
 
 from . import worker
@@ -60,6 +60,7 @@ class MlxEngine:
         Raises:
             EngineClosed: The engine was closed.
             PromptTooLong: The prompt leaves no room in the context window.
+            UnknownToken: An id of the prompt is none of the model's; it would read outside the embedding.
             ToolChoiceUnsupported: The tool choice has no grammar here; raised by the first step.
         """
         if self._is_closed:
@@ -70,6 +71,12 @@ class MlxEngine:
                 remedy="Start a new Session, or go on with Session.load(path, engine) on a model of a larger window.",
                 n_tokens=len(prompt.ids),
                 n_context=self.model_info.n_context,
+            )
+        if len(prompt.ids) and int(prompt.ids.max()) >= self._loaded.n_vocabulary:
+            raise UnknownToken(
+                f"token {int(prompt.ids.max()):,} is not in the vocabulary of {self.model_info.name}, which has "
+                f"{self._loaded.n_vocabulary:,}.",
+                remedy="Encode the prompt with the model's own tokenizer.",
             )
         cancel = self._cancels[prompt.conversation] = threading.Event()
         return _Running(self._answer(prompt, sampling, cancel.is_set), cancel)

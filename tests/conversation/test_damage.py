@@ -1,6 +1,7 @@
 """Damaged files: a torn end is put aside, anything else is refused by line number, and no byte is lost."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,12 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.canonical import canonical_json, digest
+from oasis_harness.chain import link
 from oasis_harness.conversation import Conversation, ConversationFile, Reply, User, load, save
+from oasis_harness.conversation.events import VERSION
 from oasis_harness.errors import BrokenChain
 
 from .growing import HEAD, talk
 
 Lines = list[bytes]
+
+EPOCH = {"template": "sha256:aa", "arguments": "{}", "tokenizer": "sha256:bb"}
+STORED = {
+    "before-versions": "sha256:b2bdc2ea7bb1f35235a564f855002c01b5224c22513acfc11cf462f67b667c1a",
+    "version-1": "sha256:05c6b77cff1360e8544f6b19413d3516f2dfb742e1f782c26c6ed5c26aa63928",
+}
+"""The digest of the last line of each file in fixtures/conversations."""
+
+
+def chained(body: bytes) -> bytes:
+    """Return the first line of a file."""
+    return b'{"digest":"%s","body":%s}\n' % (link("", body).encode(), body)
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +99,70 @@ def test_a_second_tear_is_put_aside_behind_the_first(tmp_path: Path, written: by
 
 
 @pytest.mark.parametrize("foreign", [b"not ours", b'{"name": "package"}', b'{"digest":"md5:', b"\0\0\0", b" "])
-@pytest.mark.parametrize("before", [0, 5])
-def test_a_file_that_is_not_ours_is_not_taken_for_a_torn_one(
-    tmp_path: Path, written: bytes, before: int, foreign: bytes
-) -> None:
+def test_a_file_that_is_not_ours_is_not_taken_for_a_torn_one(tmp_path: Path, foreign: bytes) -> None:
     """Putting its only line aside would empty it."""
-    data = written if before else b""
-    assert refused(tmp_path / "c.jsonl", data + foreign) == before + 1
+    assert refused(tmp_path / "c.jsonl", foreign) == 1
+
+
+@pytest.mark.parametrize("rest", [b"not ours", b"\0" * 4000, b" ", b'{"digest":"sha256:12\xff'])
+def test_a_rest_behind_whole_lines_is_torn_whatever_it_holds(tmp_path: Path, written: bytes, rest: bytes) -> None:
+    """After a power cut, some file systems leave NULs where the data was not written yet."""
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(written + rest)
+    assert len(load(path)) == 5
+    with ConversationFile(path) as file:
+        assert file.recovery is not None and (file.recovery.line, file.recovery.n_bytes) == (6, len(rest))
+    assert path.read_bytes() == written and path.with_name("c.jsonl.torn").read_bytes() == rest + b"\n"
+
+
+def test_what_is_torn_is_not_written_through_a_link(tmp_path: Path, written: bytes) -> None:
+    """A link that somebody left there would append to a file of theirs."""
+    (tmp_path / "victim").write_bytes(b"precious")
+    (tmp_path / "c.jsonl").write_bytes(written + b"rest")
+    (tmp_path / "c.jsonl.torn").symlink_to(tmp_path / "victim")
+    with pytest.raises(BrokenChain, match=r"c\.jsonl\.torn is a link"):
+        ConversationFile(tmp_path / "c.jsonl")
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+    assert (tmp_path / "c.jsonl").read_bytes() == written + b"rest"
+
+
+@pytest.mark.parametrize("read", [load, ConversationFile])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "c.jsonl")
+    with pytest.raises(BrokenChain, match="no regular file"):
+        read(tmp_path / "c.jsonl")
+
+
+# Releases
+
+
+@pytest.mark.parametrize(("name", "digest"), STORED.items())
+def test_what_a_release_wrote_is_read_and_its_bytes_stay(tmp_path: Path, name: str, digest: str) -> None:
+    """One file for each form that was ever stored, with every kind of event."""
+    stored = Path(__file__).parents[2] / "fixtures" / "conversations" / f"{name}.jsonl"
+    conversation = load(stored)
+    conversation.verify()
+    assert (len(conversation), conversation.tip.digest) == (12, digest)
+    save(conversation, tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == stored.read_bytes()
+
+
+def test_a_field_that_a_release_did_not_know_yet_does_not_make_its_lines_damaged(tmp_path: Path) -> None:
+    """The digest covers the bytes as they were stored, with fewer fields than this release would write."""
+    body = canonical_json({"event": {"kind": "head", "epoch": EPOCH, "system": "s"}, "sent": "", "ids": [], "seam": ""})
+    (tmp_path / "c.jsonl").write_bytes(chained(body))
+    conversation = load(tmp_path / "c.jsonl")
+    assert conversation.head.tools == () and conversation.tip.data == body
+    talk(conversation, 1).verify()
+
+
+def test_a_file_of_a_later_release_is_refused_by_its_version(tmp_path: Path) -> None:
+    head = {"kind": "head", "epoch": EPOCH, "system": "s", "version": VERSION + 1}
+    body = canonical_json({"event": head, "sent": "", "ids": [], "seam": ""})
+    (tmp_path / "c.jsonl").write_bytes(chained(body))
+    with pytest.raises(BrokenChain, match=r"form 2, and this release reads forms up to 1\. Read it with the release"):
+        load(tmp_path / "c.jsonl")
 
 
 # Damaged

@@ -14,7 +14,7 @@ from oasis_harness.embedded import worker
 from oasis_harness.embedded.decode import CountingModel, LiveCache
 from oasis_harness.embedded.runtime import MlxEngine
 from oasis_harness.engine import Completion, Finish, Piece, Prompt, Reuse
-from oasis_harness.errors import EngineClosed, PromptTooLong, ReuseDeficit
+from oasis_harness.errors import EngineClosed, PromptTooLong, ReuseDeficit, UnknownToken
 
 from .oracle import RecordingModel, cold_run
 
@@ -95,6 +95,15 @@ def test_a_cancel_at_any_slice_loses_nothing(tiny_engine: MlxEngine, n_slices: i
     retry = ask(tiny_engine, key, grown)
     assert (retry.n_matched, retry.n_prefilled) == (n_held, len(grown) - n_held)
     assert retry.ids == ask(tiny_engine, f"cold {n_slices}", grown).ids
+
+
+def test_an_id_outside_the_vocabulary_is_refused(llama: MlxEngine) -> None:
+    """mlx reads whatever lies behind its embedding there, or dies."""
+    n_vocabulary = llama._loaded.n_vocabulary
+    with pytest.raises(UnknownToken, match=rf"token {n_vocabulary} is not in the vocabulary"):
+        ask(llama, "outside", [*text(3), n_vocabulary])
+    with pytest.raises(UnknownToken):
+        ask(llama, "outside", [2**32 - 1])
 
 
 def test_closing_the_steps_keeps_what_was_read(llama: MlxEngine) -> None:
