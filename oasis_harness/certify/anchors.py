@@ -1,4 +1,12 @@
-"""Places in what was sent and sampled from which a break is measured, so that it is found in any conversation."""
+r"""Places in what was sent and sampled from which a break is measured, so that it is found in any conversation.
+
+    sent      <|user|>\nUoasis5c27<|assistant|><think>Toasis6f0b</think>Aoasis9d02
+    rendered  <|user|>\nUoasis5c27<|assistant|></think>Aoasis9d02<|user|>\nMoasis77a3<|assistant|><think>
+
+The two part after the `<` of `<think>`: what is lost is reasoning. An offset from the start of the prompt would hold
+for these words only, so the break is "start of the last reply, -6 bytes": that reply was sampled after `<think>`, which
+the prompt had opened. In any other conversation these six bytes are counted from its own last reply.
+"""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,12 @@
-"""Where a full re-render would leave what was sent and sampled: what clients that re-render must expect of a template.
+r"""Where a full re-render would leave what was sent and sampled: what clients that re-render must expect of a template.
+
+    user turn    sent      assistant\n<think>\nToasis6f0b\n</think>\n\nAoasis9d02
+                 rendered  assistant\nAoasis9d02<|im_end|>\n<|im_start|>user\nMoasis77a3<|im_end|>\n
+    tool result  sent      assistant\n<think>\n\n</think>\n\n\n<tool_call>\n{"name": "oasis_probe", …
+                 rendered  assistant\n\n<tool_call>\n{"name": "oasis_probe", …
+
+This template prints what was thought since the user's words, and an empty thought in the last message. At a user turn
+it loses the reasoning; at a result it loses the empty thought, which makes its letter C. Without that it would be B.
 
 What the model sampled is taken from the template's own render of the reply, completed by what it thought where the
 template drops that.

@@ -1,4 +1,13 @@
-"""Whose each byte of a whole prompt is: the spans of all that an epoch sent, put together.
+r"""Whose each byte of a whole prompt is: the spans of all that an epoch sent, put together.
+
+    Be brief.                  head/system                          exact
+    ", "description": "        head/tool[read_file]                 container
+    Does it.                   head/tool[read_file].description     exact
+    Hi                         event 1 text                         exact
+    <|im_end|>\n               template                             scaffold
+    <|im_start|>assistant\n    template/generation prompt           scaffold
+    Well                       event 2 reply                        exact
+    <|im_end|>\n               template/closer                      scaffold
 
 The bytes are those that were sent, as the log has them. They are rendered again only to see whose they are, and where
 that gives other bytes, only the event is known.

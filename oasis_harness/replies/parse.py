@@ -1,5 +1,13 @@
 """What a reply says: its text, its reasoning and its calls. A view of the sampled bytes, never stored with them.
 
+    <think>Look.</think>Here.                    reasoning "Look.", text "Here."
+    Look.</think>Here.                           the same, where the prompt ended with <think>; all text, where not
+    <tool_call>{"name": "ls"}</tool_call>        a call of ls without arguments
+    <tool_call>{"name": "ls"                     error: the call was cut off before </tool_call>
+    <tool_call>ls</tool_call>                    error: the call does not parse: Expecting value: …
+    <tool_call>{"name": "say", "arguments": {"text": "</tool_call>"}}</tool_call>    one call: the JSON goes on
+    <tool_call>I call <tool_call>{"name": "ls"}</tool_call></tool_call>              one error: ls is never run
+
 A call that does not parse becomes a ToolCall with an error: the loop answers it with a result, and the bytes stay as
 they were sampled.
 """
