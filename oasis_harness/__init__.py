@@ -12,7 +12,7 @@
     tokens        bytes to ids
     registry      tools and skills
     conversation  what happened: the append-only log and its file
-    canonical, errors, sequences, doors
+    canonical, chain, doors, errors, sequences, whole_file
 
 A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
 mlx, transformers, jinja2, numpy or pydantic.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
-    from oasis_harness.agent import Agent, Session, Turn, Usage, required_then_none
+    from oasis_harness.agent import ALLOW_ALL, Agent, Session, Turn, Usage, required_then_none
     from oasis_harness.conversation import Conversation, ToolResult
     from oasis_harness.embedded import open_engine
     from oasis_harness.engine import Engine, Finish, Policy, Reuse, Sampling, ScriptedEngine, ToolChoice
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
+    "ALLOW_ALL": "agent",
     "Agent": "agent",
     "Conversation": "conversation",
     "Effect": "registry",
@@ -60,6 +61,7 @@ _ROOMS = {
 }
 
 __all__ = [
+    "ALLOW_ALL",
     "Agent",
     "Conversation",
     "Effect",

@@ -4,6 +4,7 @@ Everything it sends is recorded before the engine is asked, and everything it re
 """
 
 from .loop import (
+    ALLOW_ALL,
     Agent,
     AgentEvent,
     CallFinished,
@@ -17,6 +18,7 @@ from .tool_policy import N_REQUIRED, ChooseTools, required_then_none
 from .turn import Turn, Usage
 
 __all__ = [
+    "ALLOW_ALL",
     "N_REQUIRED",
     "Agent",
     "AgentEvent",

@@ -1,6 +1,7 @@
 """The agent: ask, run the calls, give all results back at once, until the model answers without a call."""
 
 import contextlib
+import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,7 @@ from .tool_policy import N_REQUIRED, ChooseTools, is_driven, required_then_none
 from .turn import Turn
 
 __all__ = [
+    "ALLOW_ALL",
     "Agent",
     "AgentEvent",
     "CallFinished",
@@ -67,6 +69,11 @@ AgentEvent: TypeAlias = Step | Turn | CallStarted | CallFinished | Finished
 Approve: TypeAlias = Callable[[ToolCall, Tool], bool]
 
 
+def ALLOW_ALL(call: ToolCall, tool: Tool) -> bool:  # noqa: N802  # stands where an answer stands
+    """Let every tool run, also what writes and executes: for a sandbox, or tools that do no harm."""
+    return True
+
+
 class Agent:
     """A model with tools, and a session.
 
@@ -76,14 +83,15 @@ class Agent:
         tools: What may be called.
         skills: What can be read with `load_skill`.
         session: A session to go on with, instead of `system`, `tools` and `skills`.
-        approve: Asked before a tool that writes or executes; without it, everything may run.
+        approve: Asked before a tool that writes or executes; says True or False. `ALLOW_ALL` lets everything run.
         tool_choice: The tool choice, or a function from the turn's number to it. Without one: `auto`, and for a model
             that never opens a call by itself, `required` for three turns and then `none`.
         max_turns: After so many turns a run ends, whatever the model still calls.
         limits: What one result may cost.
 
     Raises:
-        ValueError: A session is given together with what it already has.
+        ValueError: A session is given together with what it already has, or there are tools that write or execute and
+            nobody to `approve` them.
     """
 
     def __init__(
@@ -100,7 +108,7 @@ class Agent:
         limits: Limits | None = None,
     ) -> None:
         self.session = _own_session(engine, session, system=system, tools=tools, skills=skills)
-        self._approve = approve
+        self._approve = _approver(approve, self.session.tools)
         self._choose = _chooser(tool_choice, self.session)
         self._max_turns = max_turns
         self._limits = limits or Limits()
@@ -200,7 +208,14 @@ class Agent:
         return execute(self.session.tools, call, self._limits)
 
     def _may_run(self, call: ToolCall, tool: Tool) -> bool:
-        return tool.effect is Effect.READ or self._approve is None or self._approve(call, tool)
+        if tool.effect is Effect.READ:
+            return True
+        answer: object = self._approve(call, tool)
+        if isinstance(answer, bool):
+            return answer
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise TypeError(f"approve answered {answer!r:.80}. Let it return True or False, from a plain function.")
 
 
 def _forward(steps: Iterator[Step | Turn]) -> Generator[AgentEvent, None, Turn]:
@@ -220,6 +235,17 @@ def _chooser(tool_choice: ToolChoice | str | ChooseTools | None, session: Sessio
         return lambda turn: choice
     needs_choice = is_driven(session.sampling, session.engine.model_info, has_tools=bool(session.tools))
     return required_then_none(N_REQUIRED) if needs_choice else lambda turn: None
+
+
+def _approver(approve: Approve | None, tools: Mapping[str, Tool]) -> Approve:
+    if approve is not None:
+        return approve
+    if acting := [name for name, tool in tools.items() if tool.effect is not Effect.READ]:
+        raise ValueError(
+            f"{', '.join(acting)} may write or execute, and nobody is asked first. Give approve=your_function, or "
+            "approve=ALLOW_ALL to let everything run."
+        )
+    return lambda call, tool: False  # a tool that came later
 
 
 def _own_session(engine: Engine, session: Session | None, **options: Any) -> Session:

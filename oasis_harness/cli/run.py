@@ -4,24 +4,32 @@ import contextlib
 import datetime
 import json
 import os
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
-from oasis_harness.agent import N_REQUIRED, Agent, ChooseTools, Finished, ReasoningPolicy, Session, required_then_none
+from oasis_harness.agent import (
+    ALLOW_ALL,
+    N_REQUIRED,
+    Agent,
+    ChooseTools,
+    Finished,
+    ReasoningPolicy,
+    Session,
+    required_then_none,
+)
 from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
-from oasis_harness.registry import Skills, Tool
-from oasis_harness.replies import ToolCall
+from oasis_harness.registry import Skills
 from oasis_harness.toolbox import workspace_tools
 
-from .views import JsonView, TextView, View, visible
+from .approval import ask
+from .views import JsonView, TextView, View
 
-__all__ = ["SYSTEM", "RunOptions", "ask", "read_reasoning_policy", "read_tool_choice", "run_task", "work"]
+__all__ = ["SYSTEM", "RunOptions", "read_reasoning_policy", "read_tool_choice", "run_task", "work"]
 
 SYSTEM = "You are a careful assistant working in a folder of files. Use the tools to look before you answer."
 
@@ -66,6 +74,8 @@ def work(task: str | None, options: RunOptions, engine: Engine, view: View) -> i
         if task is None and not session.open_calls and not session.is_waiting:
             view.report(f"nothing to do: {session.path} waits for no answer; say what to do: oasis run 'TASK'")
             return 0
+        for call in session.open_calls:  # of a loaded file, which may be somebody else's: seen before it runs
+            view.report(f"open call: {call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}")
         try:
             return _follow(task, options, session, view)
         except KeyboardInterrupt:
@@ -77,7 +87,7 @@ def _follow(task: str | None, options: RunOptions, session: Session, view: View)
     agent = Agent(
         session.engine,
         session=session,
-        approve=None if options.allow_all else ask,
+        approve=ALLOW_ALL if options.allow_all else ask,
         tool_choice=options.tool_choice,
         max_turns=options.max_turns,
     )
@@ -146,17 +156,3 @@ def _explanation(session: Session, options: RunOptions) -> str:
         f"this model never opens a call by itself: one is required of it for {N_REQUIRED} turns, then an answer "
         f"(--tool-choice required:{N_REQUIRED}); its replies are kept short"
     )
-
-
-def ask(call: ToolCall, tool: Tool) -> bool:
-    """Ask on the terminal, by way of stderr; without a terminal, or at its end (Ctrl-D), deny."""
-    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr)):
-        return False
-    arguments = visible(json.dumps(dict(call.arguments), ensure_ascii=False))
-    print(f"\n{tool.name} wants to {tool.effect}: {arguments}", file=sys.stderr)
-    print("Allow? [y/N] ", end="", file=sys.stderr, flush=True)
-    try:
-        return input().strip().lower() in ("y", "yes")
-    except EOFError:
-        print(file=sys.stderr)
-        return False

@@ -1,6 +1,7 @@
 """The agent runs what it may, gives every call a result, and always ends."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from oasis_harness import (
     Turn,
     required_then_none,
 )
-from oasis_harness.agent import CallFinished, CallStarted, Finished, Reason
+from oasis_harness.agent import ALLOW_ALL, CallFinished, CallStarted, Finished, Reason
 from oasis_harness.agent.execute import Limits
 from oasis_harness.conversation import Reply, ToolResults
 
@@ -61,7 +62,7 @@ def test_it_runs_calls_until_the_model_answers() -> None:
         call("look", '{"at": "b"}') + call("change", '{"at": "c"}'),
         "All is well.",
     ]
-    agent = Agent(ScriptedEngine(script), tools=some_tools(ran))
+    agent = Agent(ScriptedEngine(script), tools=some_tools(ran), approve=ALLOW_ALL)
     events = list(agent.run("check"))
     assert ran == ["look a", "look b", "change c"]
     assert events[-1] == Finished(Reason.ANSWERED, "All is well.")
@@ -83,7 +84,7 @@ def test_it_runs_calls_until_the_model_answers() -> None:
 )
 def test_what_goes_wrong_is_a_result_the_model_can_act_on(reply: str, words: str) -> None:
     """A raise, an unknown tool, wrong arguments, a broken call: an error result, and the loop goes on."""
-    agent = Agent(ScriptedEngine([reply, "I see."]), tools=some_tools([]))
+    agent = Agent(ScriptedEngine([reply, "I see."]), tools=some_tools([]), approve=ALLOW_ALL)
     events = list(agent.run("go"))
     assert words in results(agent)[0]
     assert events[-1] == Finished(Reason.ANSWERED, "I see.")
@@ -107,10 +108,35 @@ def test_only_what_writes_or_executes_is_asked_for() -> None:
     assert list(agent.session.tools) == ["change", "fail", "look"]
 
 
+def test_tools_that_act_need_somebody_to_allow_them() -> None:
+    """An agent that was built without a thought of approval does not run a shell; reading needs none."""
+    with pytest.raises(ValueError, match=r"change may write or execute, and nobody is asked first.*ALLOW_ALL"):
+        Agent(ScriptedEngine([]), tools=some_tools([]))
+    session = Session(ScriptedEngine([]), tools=some_tools([]))
+    with pytest.raises(ValueError, match="change may write"):
+        Agent(session.engine, session=session)
+
+
+@pytest.mark.parametrize("answer", [None, "no", 1, "a coroutine"])
+def test_an_approval_that_is_no_truth_value_runs_nothing(answer: object) -> None:
+    """A coroutine is true, whatever it would say; so is the word no."""
+
+    async def says_no() -> bool:
+        return False
+
+    ran: list[str] = []
+    script = [call("change", '{"at": "b"}'), "ok"]
+    approve: Any = lambda call, tool: says_no() if answer == "a coroutine" else answer  # noqa: E731
+    agent = Agent(ScriptedEngine(script), tools=some_tools(ran), approve=approve)
+    with pytest.raises(TypeError, match="Let it return True or False, from a plain function"):
+        list(agent.run("go"))
+    assert ran == [] and "interrupted" in results(agent)[0]
+
+
 def test_a_run_out_of_turns_leaves_no_call_open() -> None:
     """The last calls get the result that says why they did not run, and a new task can begin."""
     engine = ScriptedEngine([call("look", '{"at": "a"}')] * 3 + ["Fine."])
-    agent = Agent(engine, tools=some_tools([]), max_turns=3)
+    agent = Agent(engine, tools=some_tools([]), approve=ALLOW_ALL, max_turns=3)
     assert list(agent.run("go"))[-1] == Finished(Reason.MAX_TURNS, "")
     assert "no turns left" in results(agent)[-1]
     assert not agent.session.open_calls
@@ -120,7 +146,7 @@ def test_a_run_out_of_turns_leaves_no_call_open() -> None:
 def test_required_then_none_drives_a_model_that_never_calls() -> None:
     """The tool choice of every turn is recorded with its reply."""
     engine = ScriptedEngine([call("look", '{"at": "a"}')] * 2 + ["done"])
-    agent = Agent(engine, tools=some_tools([]), tool_choice=required_then_none(2))
+    agent = Agent(engine, tools=some_tools([]), approve=ALLOW_ALL, tool_choice=required_then_none(2))
     list(agent.run("go"))
     assert [sampling.tool_choice for sampling in engine.samplings] == [
         ToolChoice.REQUIRED,
@@ -170,7 +196,7 @@ def test_an_interrupt_between_calls_gives_every_call_a_result() -> None:
     """Ctrl-C while calls run: those that did not get to run say so, and the conversation goes on."""
     ran: list[str] = []
     engine = ScriptedEngine([call("look", '{"at": "a"}') + call("look", '{"at": "b"}'), "later"])
-    agent = Agent(engine, tools=some_tools(ran))
+    agent = Agent(engine, tools=some_tools(ran), approve=ALLOW_ALL)
     events = agent.run("go")
     for event in events:
         if isinstance(event, CallFinished):
@@ -186,7 +212,7 @@ def test_a_loaded_session_goes_on_with_its_open_calls() -> None:
     """resume() runs them, or asks for the answer that is missing, or does nothing."""
     ran: list[str] = []
     engine = ScriptedEngine([call("look", '{"at": "a"}'), "done"])
-    agent = Agent(engine, tools=some_tools(ran))
+    agent = Agent(engine, tools=some_tools(ran), approve=ALLOW_ALL)
     agent.session.send("go")
     assert list(agent.resume())[-1] == Finished(Reason.ANSWERED, "done")
     assert ran == ["look a"]
@@ -228,7 +254,10 @@ def test_a_full_window_ends_the_run() -> None:
     """Where not even a short result fits, the run says so instead of raising."""
     model_info = replace(ScriptedEngine([]).model_info, n_context=700)
     agent = Agent(
-        ScriptedEngine([call("look", '{"at": "a"}')], model_info=model_info), tools=some_tools([]), system="s" * 20
+        ScriptedEngine([call("look", '{"at": "a"}')], model_info=model_info),
+        tools=some_tools([]),
+        system="s" * 20,
+        approve=ALLOW_ALL,
     )
     assert list(agent.run("go" * 5))[-1].reason is Reason.WINDOW_FULL  # type: ignore[union-attr]  # Finished
 
@@ -238,7 +267,7 @@ def test_a_cut_or_cancelled_answer_is_not_called_answered() -> None:
     cut = Session(ScriptedEngine(["a very long answer"]), sampling=Sampling(max_tokens=5))
     assert list(Agent(cut.engine, session=cut).run("go"))[-1] == Finished(Reason.LENGTH, "a ver")
     engine = ScriptedEngine([call("look", '{"at": "a"}'), "never asked"])
-    agent = Agent(engine, tools=some_tools([]))
+    agent = Agent(engine, tools=some_tools([]), approve=ALLOW_ALL)
     events: list[object] = []
     for event in agent.run("go"):
         events.append(event)
@@ -259,7 +288,7 @@ def test_a_driven_models_answer_that_we_cut_is_its_answer() -> None:
 
 def test_a_run_that_was_left_does_not_block_the_next() -> None:
     """Left at a turn with calls, they get a result that says they were interrupted."""
-    agent = Agent(ScriptedEngine([call("look", '{"at": "a"}'), "ok"]), tools=some_tools([]))
+    agent = Agent(ScriptedEngine([call("look", '{"at": "a"}'), "ok"]), tools=some_tools([]), approve=ALLOW_ALL)
     for event in agent.run("go"):
         if isinstance(event, Turn):
             break
@@ -271,7 +300,7 @@ def test_a_given_session_keeps_what_is_its_own() -> None:
     """Its tool choice holds, and giving its parts a second time is refused."""
     engine = ScriptedEngine(["a"])
     session = Session(engine, tools=some_tools([]), sampling=Sampling(tool_choice=ToolChoice.NONE))
-    list(Agent(engine, session=session).run("go"))
+    list(Agent(engine, session=session, approve=ALLOW_ALL).run("go"))
     assert engine.samplings[0].tool_choice is ToolChoice.NONE
     with pytest.raises(ValueError, match="system"):
         Agent(engine, session=session, system="other")

@@ -2,25 +2,26 @@
 
 import io
 import json
+import os
+import pty
+import select
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oasis_harness import ScriptedEngine
+from oasis_harness import ScriptedEngine, Session, workspace_tools
 from oasis_harness.agent import AgentEvent, CallFinished
-from oasis_harness.cli.run import RunOptions, ask, work
+from oasis_harness.cli.approval import ask
+from oasis_harness.cli.run import RunOptions, work
 from oasis_harness.cli.views import JsonView, TextView
 from oasis_harness.registry import Effect, Tool, Tools
 from oasis_harness.replies import ToolCall
 
 READ = '<tool_call>{"name": "read_file", "arguments": {"path": "a.txt"}}</tool_call>'
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def options(folder: Path, **changes: Any) -> RunOptions:
@@ -123,6 +124,24 @@ def test_the_end_tells_how_many_seams_there_were(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.endswith("seams 3 · special 1 · plain 2 · non-canonical 0\n")
 
 
+def test_an_open_call_of_a_loaded_file_is_shown_before_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where everything is allowed: the file may be somebody else's."""
+    script = '<tool_call>{"name": "shell", "arguments": {"command": "touch ran\\u001b]52;c;eA==\\u0007"}}</tool_call>'
+    with Session(ScriptedEngine([script]), tools=workspace_tools(tmp_path), path=tmp_path / "c.jsonl") as session:
+        session.send("go")
+    seen: list[bool] = []
+
+    class Watching(TextView):
+        def report(self, doing: str, share: float = 0.0) -> None:
+            seen.append("touch ran" in doing and not (tmp_path / "ran").exists())
+            super().report(doing, share)
+
+    work(None, options(tmp_path, allow_all=True), ScriptedEngine(["done"]), Watching())
+    assert any(seen) and "\x1b]52" not in capsys.readouterr().err
+
+
 def test_an_interrupt_tells_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It goes on to the caller; where the conversation lies is on stderr."""
 
@@ -135,21 +154,53 @@ def test_an_interrupt_tells_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"conversation: {tmp_path / 'c.jsonl'}\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("typed", "allowed"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
-def test_the_approval_is_asked_on_stderr(monkeypatch: pytest.MonkeyPatch, typed: str, allowed: bool) -> None:
-    """Stdout stays clean, control characters are escaped, and Ctrl-D means no."""
-    screen, out = Terminal(), io.StringIO()
-    monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(sys, "stdout", out)
-    assert ask(*write_call()) is allowed
-    assert out.getvalue() == ""
-    assert "save wants to write" in screen.getvalue()
-    assert "\\x9b" in screen.getvalue()
+class Person:
+    """Somebody at a terminal: reads what stands there, and types."""
+
+    def __init__(self) -> None:
+        self.hand, self._screen = pty.openpty()
+        self.terminal = os.ttyname(self._screen)
+        self.seen = b""
+
+    def answers(self, typed: bytes) -> bool:
+        """Wait for the question, type, and return what it was taken for."""
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ask, *write_call(), terminal=self.terminal)
+            while b"[y/N] " not in self.seen and not asked.done():
+                if select.select([self.hand], [], [], 0.1)[0]:
+                    self.seen += os.read(self.hand, 1024)
+            os.write(self.hand, typed)
+            return asked.result(timeout=30)
 
 
-def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where stdin is closed."""
-    for stdin in (None, io.StringIO("y\n")):
-        monkeypatch.setattr(sys, "stdin", stdin)
-        assert not ask(*write_call())
+@pytest.fixture
+def person() -> Iterator[Person]:
+    someone = Person()
+    yield someone
+    os.close(someone.hand)
+    os.close(someone._screen)
+
+
+@pytest.mark.parametrize(("typed", "allowed"), [(b"y\n", True), (b"YES\n", True), (b"n\n", False), (b"\n", False)])
+def test_the_approval_is_asked_on_the_terminal(person: Person, typed: bytes, allowed: bool) -> None:
+    """Control characters of the arguments are escaped there."""
+    assert person.answers(typed) is allowed
+    assert b"save wants to write" in person.seen and b"\\x9b" in person.seen
+
+
+def test_ctrl_d_means_no(person: Person) -> None:
+    assert person.answers(b"\x04") is False
+
+
+def test_what_was_typed_before_the_question_does_not_answer_it(person: Person) -> None:
+    """A person who typed on while the model worked has not seen what they would allow."""
+    os.write(person.hand, b"y\ny\nyes\n")
+    assert person.answers(b"n\n") is False
+
+
+@pytest.mark.parametrize("terminal", ["/dev/null", "/nowhere/tty"])
+def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, terminal: str) -> None:
+    """A yes that waits on stdin, a pipe of somebody else, is not read."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert not ask(*write_call(), terminal=terminal)
+    assert sys.stdin.read() == "y\n"
