@@ -36,7 +36,7 @@ _FIELD = re.compile(r"^:(\w+)(?:[ \t]+([^:\n]*\w))?[ \t]*:(?=\s|$)", re.MULTILIN
 _FIELD_ARGUMENTS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
 _FIELDS = frozenset({"type", "raise", "raises", "except", "exception", "return", "returns", "rtype", "yield", "yields"})
 _ENDED = re.compile(r"\n[ \t]*\n(?=\S)")
-"""A paragraph that is not indented belongs to no field."""
+"""A paragraph that is not indented belongs to no field: it is text again."""
 
 
 def read_docstring(text: str, parameters: Collection[str]) -> tuple[str, dict[str, str]]:
@@ -48,10 +48,9 @@ def read_docstring(text: str, parameters: Collection[str]) -> tuple[str, dict[st
         docstring_parser.ParseError: A section in Google's style is faulty.
     """
     google = _google(text)
-    start, told = 0, {item.arg_name: item.description or "" for item in google.params}
-    if not told:
-        start, told = _numpy(text) or _sphinx(text, parameters) or (len(text), {})
-        google = _google(text[:start])
+    told = {item.arg_name: item.description or "" for item in google.params}
+    if not told and (other := _numpy(text) or _sphinx(text, parameters)):
+        google, told = _google(other[0]), other[1]
     described = {name: " ".join(words.split()) for name, words in told.items()}
     return (google.description or "").strip(), described
 
@@ -60,8 +59,8 @@ def _google(text: str) -> docstring_parser.Docstring:
     return docstring_parser.parse(text, style=docstring_parser.DocstringStyle.GOOGLE)
 
 
-def _numpy(text: str) -> tuple[int, dict[str, str]] | None:
-    """Return where the first section starts and what is said of each parameter; None where there is no section."""
+def _numpy(text: str) -> tuple[str, dict[str, str]] | None:
+    """Return the text before the sections and what is said of each parameter; None where there is no section."""
     headings = list(_HEADING.finditer(text))
     starts = [heading.start() for heading in headings if heading[1] in _TITLES]
     if not starts:
@@ -71,7 +70,7 @@ def _numpy(text: str) -> tuple[int, dict[str, str]] | None:
     for heading, end in zip(headings, ends, strict=True):
         if heading[1] in _ARGUMENTS:
             told |= _items(text[heading.end() : end])
-    return starts[0], told
+    return text[: starts[0]], told
 
 
 def _items(section: str) -> Iterator[tuple[str, str]]:
@@ -80,18 +79,20 @@ def _items(section: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), item[2]
 
 
-def _sphinx(text: str, parameters: Collection[str]) -> tuple[int, dict[str, str]] | None:
-    """Return where the fields start and what is said of each parameter; None where there is no field."""
+def _sphinx(text: str, parameters: Collection[str]) -> tuple[str, dict[str, str]] | None:
+    """Return the text around the fields and what is said of each parameter; None where there is no field."""
     fields = list(_FIELD.finditer(text))
     start = next((field.start() for field in fields if _is_first(field, parameters)), None)
     if start is None:
         return None
-    told: dict[str, str] = {}
+    around, told = [text[:start].rstrip()], {}
     ends = [*(field.start() for field in fields[1:]), len(text)]
     for field, end in zip(fields, ends, strict=True):
-        if field.start() >= start and (name := _argument(field)):
-            told[name] = _ENDED.split(text[field.end() : end])[0]
-    return start, told
+        if field.start() >= start:
+            body, *prose = _ENDED.split(text[field.end() : end], maxsplit=1)
+            told[_argument(field)] = body
+            around += [paragraphs.rstrip() for paragraphs in prose]
+    return "\n\n".join(around), told
 
 
 def _is_first(field: re.Match[str], parameters: Collection[str]) -> bool:

@@ -422,7 +422,7 @@ def test_every_spelling_of_a_parameter_is_read() -> None:
     for text in (
         "Do it.\n\nParameters\n----------\npath, limit\n    One.\n\nNotes\n-----\nlimit\n    Two.",
         "Do it.\n\nParameters\n----------\npath\n    One.\n\nOther Parameters\n----------------\nlimit\n    One.",
-        "Do it.\n:arg path: One.\n:keyword limit: One.\n\nTwo.",
+        "Do it.\n:arg path: One.\n:keyword limit: One.",
         "Do it.\n\n:parameter path:\n    One.\n\n:argument int limit: One.",
         "Do it.\n\n:type path: str\n:param path: One.\n:param gone: Two.\n:param int limit: One.\n:meta private:",
     ):
@@ -441,6 +441,13 @@ def test_what_comes_back_alone_is_a_section_too() -> None:
         "Do it.\n\nReturns:\n    One.",
     ):
         assert documented(text).description == "Do it."
+
+
+def test_a_paragraph_after_sphinx_fields_is_text_again() -> None:
+    """As Sphinx shows it; in the other styles all that follows a section belongs to one."""
+    tool = documented("Do it.\n\n:param path: One,\n    or two.\n\nMore of it:\n- one\n\n:returns: Two.\n\nThe end.")
+    assert tool.description == "Do it.\n\nMore of it:\n- one\n\nThe end."
+    assert b'"description":"One, or two."' in tool.schema
 
 
 @pytest.mark.parametrize(
