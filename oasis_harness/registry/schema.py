@@ -21,6 +21,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from oasis_harness.canonical import canonical_json
 from oasis_harness.errors import BadToolSchema
 
+from .docstrings import read_docstring
+
 __all__ = ["Description", "complaints", "describe", "signature_text"]
 
 _PREFIX = "p_"
@@ -74,10 +76,11 @@ def describe(function: Callable[..., object]) -> Description:
             by name or has no annotation, or a type or default that JSON cannot express.
     """
     _refuse_odd_callables(function)
-    text, told = _docstring(function)
+    signature = _signature(function)
+    text, told = _docstring(function, signature)
     fields = {
         _PREFIX + parameter.name: _field(function, parameter, told.get(parameter.name, ""))
-        for parameter in _signature(function).parameters.values()
+        for parameter in signature.parameters.values()
     }
     arguments, parameters = _model(function, fields)
     return Description(text, parameters, arguments)
@@ -125,18 +128,17 @@ def _refuse_odd_callables(function: Callable[..., object]) -> None:
         raise _refusal(function, "is a generator.", "Return one value: join what it yields.")
 
 
-def _docstring(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
-    """Return the text before the sections, and what the Args section says of each parameter."""
+def _docstring(function: Callable[..., object], signature: inspect.Signature) -> tuple[str, dict[str, str]]:
+    """Return the text before the sections, and what they say of each parameter."""
     try:
-        parsed = docstring_parser.parse(inspect.getdoc(function) or "", style=docstring_parser.DocstringStyle.GOOGLE)
+        text, told = read_docstring(inspect.getdoc(function) or "", signature.parameters)
     except docstring_parser.ParseError as error:
         raise _refusal(
             function, f"has a faulty docstring: {error}", "Write `Args:`, then `name: text` indented."
         ) from error
-    if not parsed.description:
+    if not text:
         raise _refusal(function, "has no docstring.", "Say in one sentence what it does: the model reads nothing else.")
-    told = {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
-    return _FOLD.sub(" ", parsed.description.strip()), told
+    return _FOLD.sub(" ", text), told
 
 
 def _signature(function: Callable[..., object]) -> inspect.Signature:

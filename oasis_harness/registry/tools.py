@@ -140,9 +140,19 @@ class Tools:
     ) -> _Function | Callable[[_Function], _Function]:
         """Register a function and return it: `@tools.add`, `@tools.add(effect=...)` or `tools.add(function)`.
 
+        Args:
+            function: A synchronous function or method whose parameters are annotated. The model reads its docstring, in
+                Google, NumPy or Sphinx style: the text before the sections, and what they say of each parameter.
+            effect: What a call does to the world. An agent with `approve` asks before a tool that writes or executes.
+            group: Where it stands in the prompt: a tool that is switched on and off moves the fewest bytes in the last.
+            name: What the model calls it; without it, the function's own name.
+
+        Returns:
+            The function as it was; without one, a decorator that returns the function it is given.
+
         Raises:
-            BadToolName: The name is not an ASCII identifier.
-            BadToolSchema: The function cannot be described to a model.
+            BadToolName: The name is not an ASCII identifier, or a keyword of Python.
+            BadToolSchema: The function cannot be described to a model: the message says what is missing.
             DuplicateTool: The name is taken.
         """
 

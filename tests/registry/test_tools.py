@@ -344,6 +344,147 @@ def test_rewrapping_a_docstring_moves_no_byte() -> None:
     assert only(wrapped, name="long").schema == only(long).schema
 
 
+def documented(text: str, name: str = "tool") -> Tool:
+    """Make a tool of `path` and `limit` that has this docstring."""
+
+    def tool(path: str, limit: int = 200) -> str:
+        return f"{path} {limit}"
+
+    tool.__doc__ = text
+    return only(tool, name=name)
+
+
+GOOGLE = """Read a text file: all of it,
+    or its first lines.
+
+    Parameters in the text stay there, and so does `:param path:`.
+
+    Args:
+        path (str): Relative to the workspace.
+        limit: Most lines
+            to read: 0 reads none.
+
+    Returns:
+        The text.
+
+    Raises:
+        OSError: It is not there.
+    """
+NUMPY = """Read a text file: all of it,
+    or its first lines.
+
+    Parameters in the text stay there, and so does `:param path:`.
+
+    Parameters
+    ----------
+    path : str
+        Relative to the workspace.
+    limit : int, optional
+        Most lines
+        to read: 0 reads none.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Raises
+    ------
+    OSError
+        It is not there.
+    """
+SPHINX = """Read a text file: all of it,
+    or its first lines.
+
+    Parameters in the text stay there, and so does `:param path:`.
+
+    :param str path: Relative to the workspace.
+    :param limit: Most lines
+        to read: 0 reads none.
+    :type limit: int
+    :returns: The text.
+    :rtype: str
+    :raises OSError: It is not there.
+    """
+
+
+@pytest.mark.parametrize("text", [NUMPY, SPHINX], ids=["numpy", "sphinx"])
+def test_a_docstring_says_the_same_in_every_style(text: str) -> None:
+    assert "path" in GOOGLE and documented(text).schema == documented(GOOGLE).schema
+    assert json.loads(documented(text).schema)["function"]["parameters"]["properties"] == {
+        "path": {"type": "string", "description": "Relative to the workspace."},
+        "limit": {"type": "integer", "description": "Most lines to read: 0 reads none.", "default": 200},
+    }
+
+
+def test_every_spelling_of_a_parameter_is_read() -> None:
+    told = {"path": {"type": "string", "description": "One."}, "limit": {"type": "integer", "description": "One."}}
+    for text in (
+        "Do it.\n\nParameters\n----------\npath, limit\n    One.\n\nNotes\n-----\nlimit\n    Two.",
+        "Do it.\n\nParameters\n----------\npath\n    One.\n\nOther Parameters\n----------------\nlimit\n    One.",
+        "Do it.\n:arg path: One.\n:keyword limit: One.",
+        "Do it.\n\n:parameter path:\n    One.\n\n:argument int limit: One.",
+        "Do it.\n\n:type path: str\n:param path: One.\n:param gone: Two.\n:param int limit: One.\n:meta private:",
+    ):
+        tool = documented(text)
+        found = json.loads(tool.schema)["function"]["parameters"]["properties"]
+        assert tool.description == "Do it."
+        assert {name: {**schema, "default": None} for name, schema in found.items()} == {
+            name: {**schema, "default": None} for name, schema in told.items()
+        }
+
+
+def test_what_comes_back_alone_is_a_section_too() -> None:
+    for text in (
+        "Do it.\n\nReturns\n-------\nstr\n    One.",
+        "Do it.\n\n:returns: One.",
+        "Do it.\n\nReturns:\n    One.",
+    ):
+        assert documented(text).description == "Do it."
+
+
+def test_a_paragraph_after_sphinx_fields_is_text_again() -> None:
+    """As Sphinx shows it; in the other styles all that follows a section belongs to one."""
+    tool = documented("Do it.\n\n:param path: One,\n    or two.\n\nMore of it:\n- one\n\n:returns: Two.\n\nThe end.")
+    assert tool.description == "Do it.\n\nMore of it:\n- one\n\nThe end."
+    assert b'"description":"One, or two."' in tool.schema
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do it.",
+        "Do it: at once.\n\nNote this: path is relative.",
+        "Do it.\n\nParameters\n\nThere are two.",
+        "Do it.\n\nParameters are read first.\n---------- is a line.",
+        "Do it.\n\n- Parameters: path.\n- limit : int",
+        "Do it.\n\nUsage\n-----\npath : str",
+        "Do it.\n\n`:param path:` is how others write it; ``:returns:`` too.",
+        "Do it, as in:\n\n    :param path: an example of Sphinx\n\nor otherwise.",
+        "Do it.\n\n:class:`str` is what comes back.",
+        "Do it as others do who write\n:returns: in the text.",
+        "Do it as others do who write\n:param other: in the text.",
+    ],
+)
+def test_a_text_without_sections_stays_whole(text: str) -> None:
+    """It is what it was before other styles were read; line breaks inside a paragraph are folded."""
+    tool = documented(text)
+    assert tool.description.split() == text.split()
+    assert b'"path":{"type":"string"}' in tool.schema
+
+
+def test_parameters_in_google_style_win_over_what_looks_like_another() -> None:
+    mixed = "Do it.\n\n:param path: Two.\n\nArgs:\n    path: One."
+    assert documented(mixed).description == "Do it.\n\n:param path: Two."
+    assert b'"path":{"type":"string","description":"One."}' in documented(mixed).schema
+
+
+def test_sections_alone_are_no_docstring() -> None:
+    for text in (":param path: One.", "Parameters\n----------\npath\n    One."):
+        with pytest.raises(BadToolSchema, match="no docstring"):
+            documented(text)
+
+
 def test_the_source_is_kept_and_stays_out_of_the_prompt() -> None:
     tool = only(read_file)
     path, _, line = tool.source.rpartition(":")
