@@ -10,6 +10,8 @@ from oasis_harness.certify import Verdict
 
 from .corpus import Driven, drive, templates
 
+pytestmark = pytest.mark.xdist_group("corpus")  # one worker drives it, once
+
 REFUSED = {
     "Kwaipilot-SRPO-Qwen-32B": "an answer and the next user turn once each",
     "NousResearch-Genstruct-7B": "refuses a single user turn",

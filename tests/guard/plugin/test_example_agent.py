@@ -201,6 +201,7 @@ def project(recorded: Path, tmp_path: Path) -> Project:
 def edited(project: Project, everything_loaded: None, pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> Project:
     """A copy whose tests run in this process."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size would pass for the old
+    monkeypatch.delitem(sys.modules, "agent", raising=False)  # another test's, in a process that ran one
     for name in [name for name in os.environ if name.startswith(("PYTEST_", "CI"))]:
         monkeypatch.delenv(name)
 
