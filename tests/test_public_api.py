@@ -10,6 +10,7 @@ import pytest
 import oasis_harness
 
 PUBLIC = [
+    "ALLOW_ALL",
     "Agent",
     "Conversation",
     "Effect",
