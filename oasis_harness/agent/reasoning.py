@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from oasis_harness.conversation import Node, Reply, epoch_nodes, last_sent
-from oasis_harness.render import Dialect
+from oasis_harness.render import Renderer
 from oasis_harness.sequences import common_prefix
 from oasis_harness.tokens import Tokenizer
 
@@ -36,7 +36,7 @@ class Trimmed:
         self.n_dropped += n_last + n_next
 
 
-def without_reasoning(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trimmed:
+def without_reasoning(tip: Node, renderer: Renderer, tokenizer: Tokenizer) -> Trimmed:
     """Return the tokens of the epoch of `tip`, each as it was sent or sampled, without those of reasoning. O(tokens).
 
     The words that closed reasoning go with it. A token that holds both the end of reasoning and what follows stays.
@@ -45,7 +45,7 @@ def without_reasoning(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trim
     closing = b""
     for node in epoch_nodes(tip):
         if isinstance(node.event, Reply):
-            n_left_out, closing = _drop_reasoning(trimmed, node, dialect, tokenizer)
+            n_left_out, closing = _drop_reasoning(trimmed, node, renderer, tokenizer)
         else:
             n_left_out = _n_within(node, tokenizer, len(closing)) if node.sent.startswith(closing) else 0
             trimmed.drop(0, n_left_out)
@@ -56,21 +56,21 @@ def without_reasoning(tip: Node, dialect: Dialect, tokenizer: Tokenizer) -> Trim
     return trimmed
 
 
-def _drop_reasoning(trimmed: Trimmed, node: Node, dialect: Dialect, tokenizer: Tokenizer) -> tuple[int, bytes]:
+def _drop_reasoning(trimmed: Trimmed, node: Node, renderer: Renderer, tokenizer: Tokenizer) -> tuple[int, bytes]:
     """Drop the mark in the prompt that opened the reasoning of the reply `node`.
 
     Return how many ids of the reply are reasoning, and the words that will close it where it was left open.
     """
     assert node.parent is not None, "a reply has a prompt"
-    before = last_sent(node.parent).sent
-    n_opener, n_reasoning = dialect.reasoning_extent(node.sent, before=before)
+    opener = renderer.opener(last_sent(node.parent))
+    n_opener, n_reasoning = renderer.dialect.reasoning_extent(node.sent, opener=opener)
     n_next = _n_within(node, tokenizer, n_reasoning)
     n_last = _n_opening(trimmed.ids, tokenizer, n_opener)
     if n_last is None or (n_reasoning and not n_next):
         return 0, b""
     trimmed.drop(n_last, n_next)
     is_open = n_reasoning == len(node.sent) and n_last + n_next > 0
-    return n_next, dialect.closing(node.sent, before=before) if is_open else b""
+    return n_next, renderer.dialect.closing(node.sent, opener=opener) if is_open else b""
 
 
 def _n_opening(ids: list[int], tokenizer: Tokenizer, n_bytes: int) -> int | None:

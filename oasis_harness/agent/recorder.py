@@ -144,8 +144,9 @@ class Recorder:
         if self._parsed is not None and self._parsed[0] is node and self._parsed[1] is self.schemas:
             return self._parsed[2]
         assert isinstance(node.event, Reply), "only replies are parsed"
-        before = last_sent(node.parent).sent if node.parent is not None else None
-        parsed = self.dialect.parse(node.event.data, node.index, self.schemas, before=before)
+        assert node.parent is not None, "a reply has a question"
+        opener = self._renderer.opener(last_sent(node.parent))
+        parsed = self.dialect.parse(node.event.data, node.index, self.schemas, opener=opener)
         self._parsed = node, self.schemas, parsed
         return parsed
 
@@ -208,7 +209,7 @@ class Recorder:
         """Open an epoch without what the model thought, if it shall be and was thought since the last was opened."""
         if self.reasoning is not ReasoningPolicy.EPOCH or not self.dialect.drops_reasoning:
             return None
-        trimmed = without_reasoning(tip, self.dialect, self._model_info.tokenizer)
+        trimmed = without_reasoning(tip, self._renderer, self._model_info.tokenizer)
         if trimmed.n_dropped == 0:
             return None
         n_kept = min(trimmed.n_kept, tip.n_expected)

@@ -8,7 +8,7 @@ of the new messages, whatever the length of the conversation and of what the mod
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from oasis_harness.certify import AFTER_TEXT, Cut, after_past, text_base
@@ -66,10 +66,15 @@ class Delta:
 
 
 class Renderer:
-    """Renders one conversation's events in one dialect. Holds no state: a delta depends on the tip and the event."""
+    """Renders one conversation's events in one dialect.
+
+    A delta depends on the tip and the event alone; the last one is remembered, since its reply is read by its opener.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
+        self._last: tuple[Node | None, Event, Delta] | None = None
+        self._openers = lru_cache(maxsize=4)(self._opener)
 
     def extend(self, tip: Node | None, event: Event) -> Delta:
         """Return the bytes that `event` adds after `tip`.
@@ -80,6 +85,27 @@ class Renderer:
             TemplateFailed: The template refuses these messages.
             UnsupportedTemplate: It changes what it is given so that the text cannot be told from scaffold.
         """
+        delta = self._extend(tip, event, closes=True)
+        self._last = tip, event, delta
+        return delta
+
+    def opener(self, node: Node) -> bytes:
+        """Return the scaffold that the bytes of `node` end with, which opens the reply: nothing that anybody typed."""
+        return self._openers(node)
+
+    def _opener(self, node: Node) -> bytes:
+        known = self._last
+        if known is not None and known[0] == node.parent and known[1] is node.event:
+            delta = known[2]
+        else:
+            delta = self._extend(node.parent, node.event, closes=False)  # or one would ask for all before it
+        opener = delta.data[max((end for _, end in delta.authored), default=0) :]
+        if opener and node.sent.endswith(delta.data):
+            return opener
+        certified = self.dialect.certificate.generation_prompt.encode()
+        return certified if node.sent.endswith(certified) else b""
+
+    def _extend(self, tip: Node | None, event: Event, *, closes: bool) -> Delta:
         if isinstance(event, Head | Note | ToolsAdded):
             return Delta(b"")
         if tip is None or not isinstance(event, User | ToolResults | Compaction):
@@ -97,11 +123,12 @@ class Renderer:
                 raise ValueError("there are no results to render")
             new = self.dialect.result_messages(event, self._with_riders(riders), index=index)
             base, cut = self._result_base(last, event)
-            return self._after(last, base, cut, new)
+            return self._after(last, base, cut, new, closes=closes)
         text = self._with_riders(riders, named(f"event {index} text", text_of(event.text)))
         if isinstance(last.event, Head):
             return self._first(last.event, text)
-        return self._after(last, self._text_base(last), AFTER_TEXT, [{"role": "user", "content": text}])
+        new = [{"role": "user", "content": text}]
+        return self._after(last, self._text_base(last), AFTER_TEXT, new, closes=closes)
 
     def head(self, head: Head) -> bytes:
         """Return the bytes of the first prompt up to the first user's own words, whatever they will be."""
@@ -134,7 +161,7 @@ class Renderer:
         """Return what closes reasoning or a call that the last reply left open."""
         if not isinstance(last.event, Reply) or last.parent is None:
             return ""
-        return self.dialect.closing(last.event.data, before=last_sent(last.parent).sent).decode()
+        return self.dialect.closing(last.event.data, opener=self.opener(last_sent(last.parent))).decode()
 
     def _base_tools(self, last: Node) -> list[dict[str, Any]]:
         """Return the tools a base is given, where the template writes messages otherwise without them."""
@@ -161,8 +188,8 @@ class Renderer:
         is_first = node is None or isinstance(node.event, Head)
         return counts[-2::-1] if is_first else counts[::-1]  # the first user turn ended no answer
 
-    def _after(self, last: Node, base: Sequence[Message], cut: Cut, new: Sequence[Message]) -> Delta:
-        closing, given = self._closing(last), self._base_tools(last)
+    def _after(self, last: Node, base: Sequence[Message], cut: Cut, new: Sequence[Message], *, closes: bool) -> Delta:
+        closing, given = self._closing(last) if closes else "", self._base_tools(last)
 
         def render(messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> str:
             return closing + cut.split(self._render([*base, *messages], tools or given))[1]

@@ -73,18 +73,18 @@ class Dialect:
         reasoning_form = self.certificate.reasoning_form
         return reasoning_form is not None and not reasoning_form.is_skipped and reasoning_form.kept is not Kept.ALWAYS
 
-    def closing(self, data: bytes, *, before: bytes) -> bytes:
+    def closing(self, data: bytes, *, opener: bytes) -> bytes:
         """Return the words of the harness that close what the reply `data` left open, reasoning or a call.
 
-        `before` is what was sent right before it.
+        `opener` is the scaffold right before it (`Renderer.opener`), here and below.
         """
         reasoning_form = self.certificate.reasoning_form
         closer = reasoning_form.closer if reasoning_form is not None else ""
-        return left_open(data, self.syntax, generation_prompt=text_of(before[-200:]), reasoning_closer=closer).encode()
+        return left_open(data, self.syntax, generation_prompt=text_of(opener), reasoning_closer=closer).encode()
 
-    def reasoning_extent(self, data: bytes, *, before: bytes) -> tuple[int, int]:
-        """Return how many last bytes of `before` open reasoning, and how many of the reply `data` belong to it."""
-        return reasoning_extent(data, self.syntax, generation_prompt=text_of(before[-200:]))
+    def reasoning_extent(self, data: bytes, *, opener: bytes) -> tuple[int, int]:
+        """Return how many last bytes of `opener` open reasoning, and how many of the reply `data` belong to it."""
+        return reasoning_extent(data, self.syntax, generation_prompt=text_of(opener))
 
     def epoch(self, tokenizer: str) -> Epoch:
         """Return the binding of an epoch sent in this dialect and through the tokenizer of that digest."""
@@ -123,10 +123,10 @@ class Dialect:
         wrapped = [joined("", ["<tool_response>\n", content, "\n</tool_response>"]) for content in contents]
         return [_user(joined("\n", wrapped))]
 
-    def parse(self, data: bytes, index: int, tools: Sequence[bytes] = (), *, before: bytes | None = None) -> Parsed:
+    def parse(self, data: bytes, index: int, tools: Sequence[bytes] = (), *, opener: bytes | None = None) -> Parsed:
         """Return the parts of a reply, event `index` of its conversation.
 
-        `before` is what was sent right before it; without it, a user turn is taken to have been.
+        Without an `opener`, a user turn is taken to have been before it.
         """
         form = self.certificate.calls
         return parse_reply(
@@ -134,7 +134,7 @@ class Dialect:
             self.syntax,
             index=index,
             tools=[json.loads(tool) for tool in tools],
-            generation_prompt=self.certificate.generation_prompt if before is None else text_of(before[-200:]),
+            generation_prompt=self.certificate.generation_prompt if opener is None else text_of(opener),
             given_ids=form.given_ids if form else GivenIds.NONE,
         )
 

@@ -61,6 +61,25 @@ def test_under_the_policy_epoch_they_go_at_the_next_user_turn(template: str, ope
     assert talk.conversation.tip.epoch == 1
 
 
+def test_a_typed_mark_opens_no_reasoning() -> None:
+    """Only the scaffold right before a reply may have opened it; a user, or a tool, may speak of the mark."""
+    talk = session(["It ends with </think> then.", "Yes.</think>Sure."])
+    assert talk.send("What does <think> do?").reasoning == ""
+    assert talk.send("And after <think>\n").reasoning == ""
+    opened = session(["Hm.</think>Sure."], template=PROMPTED)
+    assert opened.send("What does <think> do?").reasoning == "Hm."
+
+
+def test_a_loaded_conversation_of_many_turns_goes_on(tmp_path: Path) -> None:
+    """The opener of a reply is found without those of all replies before it."""
+    path = tmp_path / "c.jsonl"
+    with session(["<think>\nhm\n</think>\n\nHello"] * 400, path=path) as talk:
+        for n in range(400):
+            talk.send(f"Turn {n}")
+    again = Session.load(path, ScriptedEngine(["Fine"], model_info=model_info(THINKING)), policy="raise")
+    assert again.send("And now?").text == "Fine"
+
+
 def test_no_epoch_is_opened_where_nothing_was_thought() -> None:
     talk = session(["Hello", "Bye"], reasoning=ReasoningPolicy.EPOCH)
     talk.send("Hi")

@@ -78,7 +78,7 @@ def test_a_reply_is_read_with_what_stood_before_it() -> None:
     thinker = compose(CHATML.replace("assistant\n{% endif", "assistant\n<think>\n{% endif"))
     assert thinker.parse(b"so</think>yes", 1).reasoning == "so"
     assert thinker.parse(b"yes", 1).reasoning == "yes"
-    assert thinker.parse(b"yes", 1, before=b"<|im_start|>assistant\n").text == "yes"
+    assert thinker.parse(b"yes", 1, opener=b"<|im_start|>assistant\n").text == "yes"
 
 
 def test_ids_of_the_models_own_are_kept_only_where_the_template_prints_them() -> None:
