@@ -1,15 +1,26 @@
-"""Fixtures and the Hypothesis profile of the whole suite."""
+"""Fixtures and the Hypothesis profiles of the whole suite.
 
+`dev` is for the one who waits for it; `ci` is what proves, and the one that runs where CI is set. HYPOTHESIS_PROFILE
+names the other, or Hypothesis' own option `--hypothesis-profile`.
+"""
+
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "oasis", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("oasis")
+for profile, n_examples in (("dev", 20), ("ci", 60)):
+    settings.register_profile(
+        profile,
+        max_examples=n_examples,
+        deadline=None,
+        derandomize=True,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
 @pytest.fixture(scope="session")

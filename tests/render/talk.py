@@ -5,8 +5,9 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
+from hypothesis import example, settings
 from hypothesis import strategies as st
 
 from oasis_harness.certify import certify_template
@@ -26,6 +27,7 @@ _NASTY = [
     *("oasisSENTINEL0f9d1b", "Z0oasis", "Z1oasis", "oasisFIRST", "oasisRESULT81e4", "dummy", "\ue000", "\ue001"),
     *("\n", "\r\n", "  ", "\t", "\u2028", "\x85", "\\", '"', "'", "\\n", "&lt;", "é", "日本", "🙂", "\u0301", "\x00"),
 ]
+NASTY = "".join(_NASTY)
 texts = st.lists(st.sampled_from(_NASTY) | st.text(max_size=5), max_size=6).map("".join)
 """What people type and tools print: template syntax, marks, special tokens, white space at both ends."""
 
@@ -92,6 +94,53 @@ def talks(draw: st.DrawFn, family: Family, texts: st.SearchStrategy[str] = texts
     )
 
 
+Played: TypeAlias = tuple[Family, Talk]
+"""A conversation, and the family that plays it."""
+
+
+@st.composite
+def plays(draw: st.DrawFn, families: Sequence[Family], texts: st.SearchStrategy[str] = texts) -> Played:
+    """Draw a family and a conversation of it."""
+    family = draw(st.sampled_from(families))
+    return family, draw(talks(family, texts))
+
+
+def rich_talk(family: Family, text: str = NASTY) -> Talk:
+    """Return a conversation that holds one of everything the family prints, each text of it `text`."""
+    said = _closed(family, text)
+    reasoning = said if family.thought else ""
+    calls = [("shell", {"path": text, "n": 3}), ("read_file", {})][: family.n_calls] if family.has_calls else []
+    called = Step(
+        said if family.has_text_calls or not calls else "", calls, [text] * max(len(calls), 1), [text], reasoning
+    )
+    answered = Step(said, [], [text], [text, text], reasoning)
+    return Talk(text, [tool("shell", text), tool("read_file", text)], text, [called, answered, called])
+
+
+def in_every(families: Sequence[Family], words: str = NASTY, /, **others: object) -> Callable[[Any], Any]:
+    """Try a rich conversation of every family as `played` before a property draws: no family is left to chance."""
+    return _with_examples([{"played": (family, rich_talk(family, words)), **others} for family in families])
+
+
+def for_every(families: Sequence[Family], /, **others: object) -> Callable[[Any], Any]:
+    """Try `others` with every family as `family` before a property draws: no family is left to chance."""
+    return _with_examples([{"family": family, **others} for family in families])
+
+
+def often(n_times: int) -> settings:
+    """Return settings under which a property that is a promise of ours is tried `n_times` as often as the others."""
+    return settings(max_examples=n_times * settings().max_examples)
+
+
+def _with_examples(examples: Sequence[dict[str, Any]]) -> Callable[[Any], Any]:
+    def decorate(test: Any) -> Any:
+        for one in reversed(examples):
+            test = example(**one)(test)
+        return test
+
+    return decorate
+
+
 @cache
 def dialect(family: Family, **arguments: object) -> Dialect:
     """Compose the dialect of a family, with no switch set but those that are given."""
@@ -119,6 +168,11 @@ class Driver:
         self._append(User(talk.user.encode()), [*self.messages, *(one["function"] for one in self.tools)])
         for step in talk.steps:
             self._play(step)
+
+    @classmethod
+    def of(cls, played: Played) -> "Driver":
+        family, talk = played
+        return cls(dialect(family), family, talk)
 
     def own_render(self, messages: Sequence[Message] | None = None, *, generation_prompt: bool = True) -> str:
         some = self.messages if messages is None else messages

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.conversation import (
@@ -26,7 +26,22 @@ from oasis_harness.replies import JSON_CALLS
 from oasis_harness.replies.parse import REASONING_MARKS
 
 from .families import EXTENDING, KEPT, REWRITING, VARIABLES, Family
-from .talk import EPOCH, Driver, Step, Talk, dialect, talks, texts, tool
+from .talk import (
+    EPOCH,
+    NASTY,
+    Driver,
+    Played,
+    Step,
+    Talk,
+    dialect,
+    for_every,
+    in_every,
+    often,
+    plays,
+    talks,
+    texts,
+    tool,
+)
 from .templates import CHATML, CHATML_TOOLS, HARMONY
 
 EVERY = EXTENDING + KEPT + REWRITING
@@ -76,17 +91,16 @@ def without_thoughts(family: Family, text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", EXTENDING + KEPT, ids=repr)
-@settings(max_examples=60)
-@given(st.data())
-def test_deltas_add_up_to_the_templates_own_render(family: Family, data: st.DataObject) -> None:
+@in_every(EXTENDING + KEPT)
+@often(5)
+@given(played=plays(EXTENDING + KEPT))
+def test_deltas_add_up_to_the_templates_own_render(played: Played) -> None:
     """Whatever is said, called, printed and noted: nothing is lost, doubled, moved or closed otherwise."""
-    driver = Driver(dialect(family), family, data.draw(talks(family)))
+    driver = Driver.of(played)
     assert driver.sent.decode() == driver.own_render()
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(talk=talks(FAMILIES["mistral, tools last"]))
 def test_tools_stay_where_they_were_first_sent(talk: Talk) -> None:
     """Mistral's template moves them to the newest user turn; but for that block nothing differs."""
@@ -107,19 +121,17 @@ FORGETTING = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FORGETTING, ids=repr)
-@settings(max_examples=40)
-@given(data=st.data())
-def test_reasoning_of_earlier_turns_is_retained(family: Family, data: st.DataObject) -> None:
+@in_every(FORGETTING, "a b")
+@given(played=plays(FORGETTING, plain_words))
+def test_reasoning_of_earlier_turns_is_retained(played: Played) -> None:
     """The template drops it, or its empty block; but for these nothing differs."""
-    driver = Driver(dialect(family), family, data.draw(talks(family, plain_words)))
+    driver, (family, _) = Driver.of(played), played
     own, sent = driver.own_render(), driver.sent.decode()
     assert without_thoughts(family, own) == without_thoughts(family, sent)
     assert len(sent) >= len(own)
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(talk=talks(FAMILIES["system last"], plain_words))
 def test_the_system_text_stays_where_it_was_first_sent(talk: Talk) -> None:
     """The template moves it to the newest user turn."""
@@ -131,7 +143,6 @@ def test_the_system_text_stays_where_it_was_first_sent(talk: Talk) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(talk=talks(replace(FAMILIES["gemma, text later"], has_text_calls=False), plain_words))
 def test_where_only_words_beside_a_call_move_nothing_differs_without_them(talk: Talk) -> None:
     driver = Driver(dialect(FAMILIES["gemma, text later"]), FAMILIES["gemma, text later"], talk)
@@ -154,7 +165,6 @@ def test_words_beside_a_call_stay_where_they_were_sampled() -> None:
         ("hermes", "</tool_response>\n<\\|im_end", "</tool_response><|im_end"),
     ],
 )
-@settings(max_examples=40)
 @given(data=st.data())
 def test_what_closes_calls_and_results_stays_as_it_was_sent(
     name: str, rewritten: str, sampled: str, data: st.DataObject
@@ -183,35 +193,31 @@ def test_the_fold_can_fail() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [family for family in EVERY if family.name != "longcat"], ids=repr)
-@settings(max_examples=20)
-@given(st.data())
-def test_a_user_turn_does_not_depend_on_what_came_before(family: Family, data: st.DataObject) -> None:
+@in_every([family for family in EVERY if family.name != "longcat"], text=NASTY)
+@given(played=plays([family for family in EVERY if family.name != "longcat"]), text=texts)
+def test_a_user_turn_does_not_depend_on_what_came_before(played: Played, text: str) -> None:
     """Neither on its length nor on its content: the delta costs the new message."""
-    render, event = Renderer(dialect(family)), User(data.draw(texts).encode())
-    driver = Driver(dialect(family), family, data.draw(talks(family)))
+    driver, event = Driver.of(played), User(text.encode())
+    render = Renderer(driver.dialect)
     long, short = driver.conversation, conversation(User(b"Hi"))
     assert long.append(CLOSED, b"x") and short.append(reply(b"other words"), b"other words")
     assert render.extend(long.tip, event) == render.extend(short.tip, event)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [one for one in CALLING if one.name not in ("command", "longcat")], ids=repr)
-@settings(max_examples=20)
-@given(st.data())
-def test_results_do_not_depend_on_what_came_before(family: Family, data: st.DataObject) -> None:
+@in_every([one for one in CALLING if one.name not in ("command", "longcat")], text=NASTY)
+@given(played=plays([one for one in CALLING if one.name not in ("command", "longcat")]), text=texts)
+def test_results_do_not_depend_on_what_came_before(played: Played, text: str) -> None:
     """Not even on the arguments of the call, which may be long; only what Command and LongCat count is kept."""
-    render = Renderer(dialect(family))
-    event = ToolResults((result(data.draw(texts).encode()),))
-    driver = Driver(dialect(family), family, data.draw(talks(family)))
+    driver, event = Driver.of(played), ToolResults((result(text.encode()),))
+    render = Renderer(driver.dialect)
     long, short = driver.conversation, conversation(User(b"Hi"))
     assert long.append(CLOSED, b"x") and short.append(reply(), b"x")
     assert render.extend(long.tip, event) == render.extend(short.tip, event)
 
 
-@every_family
-@settings(max_examples=20)
-@given(words=texts.filter(str.strip), system=texts, description=texts)
+@for_every(EVERY, words=NASTY, system=NASTY, description=NASTY)
+@given(family=st.sampled_from(EVERY), words=texts.filter(str.strip), system=texts, description=texts)
 def test_the_head_does_not_depend_on_the_users_words(family: Family, words: str, system: str, description: str) -> None:
     head = Head(EPOCH, system.encode(), (json.dumps(tool("shell", description)).encode(),), (b"tidy: cleans up",))
     render = Renderer(dialect(family))

@@ -3,19 +3,18 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from oasis_harness.conversation import Compaction, Conversation, Head, Note, Reply, ToolResult, ToolResults, User
 from oasis_harness.registry import Skill, Tools
 from oasis_harness.render import Renderer, Resolution, provenance_of, sources_of
 
-from .families import EXTENDING, REWRITING, Family
+from .families import EXTENDING, REWRITING
 from .owned import assert_tiled
-from .talk import EPOCH, Driver, dialect, talks, tool
+from .talk import EPOCH, Driver, Played, dialect, in_every, plays, tool
 
-FAMILIES = {family.name: family for family in EXTENDING + REWRITING}
-every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=repr)
+EVERY = EXTENDING + REWRITING
+FAMILIES = {family.name: family for family in EVERY}
 HEAD = Head(EPOCH, b"Be brief.", (json.dumps(tool("read_file")).encode(),), (b"tidy: cleans up",))
 RENDER = Renderer(dialect(FAMILIES["chatml with tools"]))
 REPLY = Reply(b"Well", "stop", "auto", 0)
@@ -34,13 +33,12 @@ def sent(log: Conversation) -> bytes:
     return b"".join(node.sent for node in log.nodes() if node.epoch == log.tip.epoch)
 
 
-@every_family
 @pytest.mark.slow
-@settings(max_examples=15)
-@given(st.data())
-def test_every_byte_of_a_prompt_is_explained(family: Family, data: st.DataObject) -> None:
+@in_every(EVERY)
+@given(played=plays(EVERY))
+def test_every_byte_of_a_prompt_is_explained(played: Played) -> None:
     """By the same span as a look at all of them finds, and by none beyond the end."""
-    driver = Driver(dialect(family), family, data.draw(talks(family)))
+    driver = Driver.of(played)
     owners = provenance_of(driver.conversation, driver.renderer)
     assert_tiled(owners.spans, len(driver.sent))
     for offset in range(0, len(driver.sent), 7):

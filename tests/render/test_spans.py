@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.conversation import Conversation, Note, Reply, ToolResult, ToolResults, ToolsAdded, User
@@ -13,26 +13,33 @@ from oasis_harness.render import Delta, Renderer, Resolution, Span
 
 from .families import EXTENDING, REWRITING, Family
 from .owned import READ, SHELL, Forged, assert_tiled, assert_true, first, head, opened, said, written
-from .talk import Driver, dialect, talks, texts, tool
+from .talk import NASTY, Driver, Played, dialect, for_every, in_every, often, plays, texts, tool
 from .templates import CHATML, CHATML_TOOLS
 
-FAMILIES = {family.name: family for family in EXTENDING + REWRITING}
-every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=repr)
+EVERY = EXTENDING + REWRITING
+FAMILIES = {family.name: family for family in EVERY}
+every_family = pytest.mark.parametrize("family", EVERY, ids=repr)
 
 
-@every_family
 @pytest.mark.slow
-@settings(max_examples=25)
-@given(st.data())
-def test_every_byte_has_one_owner_who_wrote_it(family: Family, data: st.DataObject) -> None:
-    driver = Driver(dialect(family), family, data.draw(talks(family)))
+@in_every(EVERY)
+@often(5)
+@given(played=plays(EVERY))
+def test_every_byte_has_one_owner_who_wrote_it(played: Played) -> None:
+    driver = Driver.of(played)
     assert_true([delta for delta, _ in driver.turns], driver.conversation)
 
 
-@every_family
 @pytest.mark.slow
-@settings(max_examples=25)
-@given(system=texts, description=texts, note=texts, text=texts, back=st.lists(texts, min_size=1, max_size=3))
+@for_every(EVERY, system=NASTY, description=NASTY, note=NASTY, text=NASTY, back=[NASTY, "", NASTY])
+@given(
+    family=st.sampled_from(EVERY),
+    system=texts,
+    description=texts,
+    note=texts,
+    text=texts,
+    back=st.lists(texts, min_size=1, max_size=3),
+)
 def test_every_kind_of_text_has_its_owner(
     family: Family, system: str, description: str, note: str, text: str, back: list[str]
 ) -> None:

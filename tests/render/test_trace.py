@@ -4,18 +4,18 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.conversation import Conversation, Head, User
 from oasis_harness.errors import UnsupportedTemplate
 from oasis_harness.render import Delta, Dialect, Renderer
 
-from .families import EXTENDING, REWRITING, VARIABLES, Family
-from .talk import EPOCH, Driver, Step, Talk, dialect, talks, texts, tool
+from .families import EXTENDING, REWRITING, VARIABLES
+from .talk import EPOCH, Driver, Played, Step, Talk, dialect, in_every, often, plays, texts, tool
 from .templates import CHATML, CHATML_TOOLS
 
-every_family = pytest.mark.parametrize("family", EXTENDING + REWRITING, ids=repr)
+EVERY = EXTENDING + REWRITING
 words = texts.map(str.strip).filter(bool)
 
 
@@ -41,25 +41,24 @@ def first(source: str, text: str, *, system: str = "", tools: tuple[bytes, ...] 
     return renderer.extend(Conversation(Head(EPOCH, system.encode(), tools)).tip, User(text.encode()))
 
 
-@every_family
 @pytest.mark.slow
-@settings(max_examples=40)
-@given(st.data())
-def test_no_byte_of_the_scaffold_depends_on_what_anyone_wrote(family: Family, data: st.DataObject) -> None:
+@in_every(EVERY)
+@often(5)
+@given(played=plays(EVERY, words))
+def test_no_byte_of_the_scaffold_depends_on_what_anyone_wrote(played: Played) -> None:
     """So no mark that a person types or a tool prints can ever pass for the template's own."""
-    talk = data.draw(talks(family, words))
+    family, talk = played
     spoken = dialect(family)
     noisy, silent = Driver(spoken, family, talk), Driver(spoken, family, silenced(talk))
     assert [pieces(delta)[1] for delta, _ in noisy.turns] == [pieces(delta)[1] for delta, _ in silent.turns]
 
 
-@every_family
 @pytest.mark.slow
-@settings(max_examples=20)
-@given(st.data())
-def test_every_range_is_a_text_that_was_written(family: Family, data: st.DataObject) -> None:
+@in_every(EVERY)
+@given(played=plays(EVERY))
+def test_every_range_is_a_text_that_was_written(played: Played) -> None:
     """As it was written, its ends trimmed, or as it stands inside a JSON string."""
-    driver = Driver(dialect(family), family, data.draw(talks(family)))
+    driver = Driver.of(played)
     for delta, written in driver.turns:
         forms = [{text.strip(), json.dumps(text.strip(), ensure_ascii=False)[1:-1]} for text in written if text.strip()]
         found = set(pieces(delta)[0])
