@@ -1,17 +1,19 @@
 """Where a re-render breaks: what a certificate says of every conversation, against plain renders of random ones."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oasis_harness.certify.certificate import Anchor, BoundaryName, Landmark
 
 from ..render.families import EXTENDING, KEPT, REWRITING, Family
-from ..render.talk import dialect
+from ..render.talk import dialect, for_every, often
 from .grown import Grown, Plan, Step, plans, variants
 
 FAMILIES = EXTENDING + KEPT + REWRITING
 BY_NAME = {repr(family): family for family in FAMILIES}
 PLAN = Plan([1], 1, [1], ["a"])
+LONG = Plan([2, 0], 2, [2, 1], ["<", "é", "{a", ""])
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=repr)
 
 
@@ -35,9 +37,10 @@ def breaks(family: Family, plan: Plan, name: BoundaryName) -> list[tuple[int | N
 
 
 @pytest.mark.slow
-@every_family
-@settings(max_examples=25)
-@given(plan=plans)
+@for_every(FAMILIES, plan=PLAN)
+@for_every(FAMILIES, plan=LONG)
+@often(3)
+@given(family=st.sampled_from(FAMILIES), plan=plans)
 def test_no_conversation_breaks_where_the_certificate_says_that_it_holds(family: Family, plan: Plan) -> None:
     certificate = dialect(family).certificate
     for boundary in certificate.boundaries:
@@ -46,9 +49,10 @@ def test_no_conversation_breaks_where_the_certificate_says_that_it_holds(family:
 
 
 @pytest.mark.slow
-@every_family
-@settings(max_examples=25)
-@given(plan=plans)
+@for_every(FAMILIES, plan=PLAN)
+@for_every(FAMILIES, plan=LONG)
+@often(3)
+@given(family=st.sampled_from(FAMILIES), plan=plans)
 def test_a_conversation_breaks_where_the_certificate_says_and_never_before(family: Family, plan: Plan) -> None:
     """Some variant of every conversation breaks exactly there; without the landmark, none breaks."""
     for boundary in dialect(family).certificate.boundaries:

@@ -71,7 +71,7 @@ class Forks(RuleBasedStateMachine):
 
 
 TestForks = pytest.mark.slow(Forks.TestCase)
-TestForks.settings = settings(max_examples=40, stateful_step_count=30)
+TestForks.settings = settings(stateful_step_count=30)  # forks of forks need steps
 
 
 def test_a_fork_at_the_tip_copies_nothing() -> None:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from oasis_harness.conversation import Conversation, ConversationFile, User, load, save
 from oasis_harness.errors import BrokenChain, ConversationLocked, OutOfOrder
@@ -38,7 +38,6 @@ def histories(conversation: Conversation) -> list[tuple[str, bytes, tuple[int, .
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
 @given(conversation=conversations())
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, conversation: Conversation) -> None:
     """Every event, byte and id, over all epochs; saving what was loaded gives the same file."""

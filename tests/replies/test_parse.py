@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.replies import JSON_CALLS, CallSyntax, GivenIds, Parsed, ToolCall, parse_reply
@@ -20,7 +20,7 @@ from ..render.families import (
     XML_CALLS,
     Family,
 )
-from ..render.talk import arguments, dialect, names, texts
+from ..render.talk import NASTY, arguments, dialect, for_every, names, often, texts
 
 SYNTAXES = [JSON_CALLS, XML_CALLS, GLM_CALLS, MISTRAL_CALLS, COMMAND_CALLS, LLAMA_CALLS, HARMONY_CALLS]
 READABLE = [
@@ -65,25 +65,24 @@ def test_parse_never_raises(syntax: CallSyntax, data: st.DataObject) -> None:
     "".join(call.name + call.error for call in parsed.calls).encode()
 
 
-@pytest.mark.parametrize("family", READABLE, ids=repr)
-@settings(max_examples=50)
-@given(st.data())
-def test_what_a_template_prints_for_calls_is_read_back(family: Family, data: st.DataObject) -> None:
+@for_every(READABLE, made=[("shell", {"text": NASTY, "n": 3}), ("a", {})])
+@often(3)
+@given(family=st.sampled_from(READABLE), made=st.lists(st.tuples(names, arguments), min_size=1, max_size=3))
+def test_what_a_template_prints_for_calls_is_read_back(family: Family, made: list[tuple[str, dict[str, Any]]]) -> None:
     """Whatever the arguments hold: the marks of calls too, their openers, closers, and whole calls."""
-    calls = data.draw(st.lists(st.tuples(names, arguments), min_size=1, max_size=family.n_calls))
-    made = [
+    calls = made[: family.n_calls]
+    tool_calls = [
         {"id": f"call0000{n}", "type": "function", "function": {"name": name, "arguments": given}}
         for n, (name, given) in enumerate(calls)
     ]
     user = {"role": "user", "content": "Hi"}
     template = dialect(family).template
     before = template.render([user], generation_prompt=True)
-    whole = template.render([user, {"role": "assistant", "content": "", "tool_calls": made}])
+    whole = template.render([user, {"role": "assistant", "content": "", "tool_calls": tool_calls}])
     sampled = next((whole.removesuffix(closer) for closer in family.closers if whole.endswith(closer)), whole)
     assert named(dialect(family).parse(sampled[len(before) :].encode(), 1)) == calls
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(names, st.dictionaries(texts, texts, max_size=3)), max_size=4), st.text("ab \n", max_size=5))
 def test_calls_and_the_text_around_them_are_told_apart(calls: list[tuple[str, dict[str, str]]], around: str) -> None:
     parsed = read(around + around.join(spoken(name, **given) for name, given in calls) + around)
@@ -235,7 +234,6 @@ def test_a_model_without_a_call_syntax_only_talks() -> None:
     assert read("<tool_call>{}</tool_call>", CallSyntax("", "", JSON_CALLS.parse)).calls == ()
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 60_000_000), st.integers(1, 120))
 def test_our_ids_are_unique_deterministic_and_nine_letters_long(index: int, n_calls: int) -> None:
     data = (spoken() * n_calls).encode()

@@ -2,17 +2,18 @@
 
 import datetime
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oasis_harness.errors import RenderError, TemplateFailed, TemplateRunaway
 from oasis_harness.templates import Message, Template
 
 from ..render.families import EXTENDING, REWRITING, VARIABLES
-from ..render.talk import DATE, texts, tool
+from ..render.talk import DATE, NASTY, for_every, often, texts, tool
 
 Render = Callable[..., str]
 
@@ -72,6 +73,8 @@ messages = st.lists(
     max_size=5,
 )
 tools = st.lists(texts.map(lambda text: tool("read_file", text)), max_size=2)
+CHAT = [{"role": role, "content": NASTY} for role in ("system", "user", "assistant", "user", "assistant", "user")]
+"""What most families render; what one refuses, it has to refuse in both."""
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +82,7 @@ def theirs() -> Callable[[str], Render]:
     """From a template to transformers' own render of it, as its apply_chat_template does it, with a frozen date."""
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
+    @cache
     def compiled(source: str) -> Render:
         template = _compile_jinja_template(source)
 
@@ -102,7 +106,6 @@ def attempt(render: Render, *arguments: Any, **options: Any) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", FEATURES.values(), ids=list(FEATURES))
-@settings(max_examples=40)
 @given(messages=messages, tools=tools, prompt=st.booleans())
 def test_every_feature_renders_the_bytes_that_transformers_renders(
     theirs: Callable[[str], Render], source: str, messages: list[Message], tools: list[Any], prompt: bool
@@ -113,9 +116,9 @@ def test_every_feature_renders_the_bytes_that_transformers_renders(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", EXTENDING + REWRITING, ids=repr)
-@settings(max_examples=40)
-@given(messages=messages, tools=tools, prompt=st.booleans())
+@for_every(EXTENDING + REWRITING, messages=CHAT, tools=[tool("read_file", NASTY)], prompt=True)
+@often(3)
+@given(family=st.sampled_from(EXTENDING + REWRITING), messages=messages, tools=tools, prompt=st.booleans())
 def test_every_family_renders_the_bytes_that_transformers_renders(
     theirs: Callable[[str], Render], family: Any, messages: list[Message], tools: list[Any], prompt: bool
 ) -> None:

@@ -30,7 +30,6 @@ def check_equal(pair: Pair, text: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(text=texts)
 def test_every_byte_level_shape_gives_the_ids_of_the_library(byte_level: Pair, text: str) -> None:
     """Digits, contractions of any case, runs of white space, scripts old and new, special tokens."""
@@ -39,7 +38,7 @@ def test_every_byte_level_shape_gives_the_ids_of_the_library(byte_level: Pair, t
 
 @pytest.mark.slow
 @pytest.mark.model
-@settings(max_examples=300)
+@settings(max_examples=300)  # the real vocabulary is large, and read once
 @given(text=texts)
 def test_the_default_model_gives_the_ids_of_the_library(smollm2: Pair, text: str) -> None:
     """On the real vocabulary."""

@@ -38,7 +38,6 @@ def test_any_bytes_survive_the_byte_tokenizer(data: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
 @given(data=raw)
 def test_any_bytes_survive_every_shape(every: Pair, data: bytes) -> None:
     """Line ends, NUL, emoji, half characters, `▁` and `<0x0A>` as text."""
@@ -47,7 +46,7 @@ def test_any_bytes_survive_every_shape(every: Pair, data: bytes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.model
-@settings(max_examples=300)
+@settings(max_examples=300)  # any bytes at all, and the tokenizer is read once
 @given(data=raw)
 def test_any_bytes_survive_the_default_model(smollm2: Pair, data: bytes) -> None:
     """Though its vocabulary lacks 21 bytes."""
@@ -190,7 +189,6 @@ def check_seam(tokenizer: Tokenizer, before: list[tuple[str, bool]], after: list
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
 @given(data=st.data())
 def test_at_a_special_seam_pieces_equal_the_whole(every: Pair, data: st.DataObject) -> None:
     """Whatever stands on either side, typed or scaffold."""
@@ -240,7 +238,7 @@ def check_count(tokenizer: Tokenizer, left: str, right: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=200)  # few seams of two drawn texts cut a merge
 @given(left=texts, right=texts)
 def test_a_counted_seam_is_canonical_when_the_whole_is(every: Pair, left: str, right: str) -> None:
     """The few ids beside it are enough to tell."""

@@ -43,7 +43,6 @@ def test_a_break_is_named_and_every_other_check_is_silent(mutant: Mutant) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_a_drawn_break_is_named_and_every_other_check_is_silent(kind: Kind, data: st.DataObject) -> None:
     """Hypothesis draws the place and the values."""
@@ -104,7 +103,7 @@ def edited(draw: st.DrawFn) -> Bodies:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=200)  # many ways to edit, and a check costs two milliseconds
 @given(edited())
 def test_an_edit_is_exactly_one_thing(bodies: Bodies) -> None:
     """One relation; where it moved, one kind, and no second check has an opinion."""

@@ -63,7 +63,6 @@ def test_two_samples_of_one_task_are_two_conversations(form: Any) -> None:
 
 @forms
 @pytest.mark.slow
-@settings(max_examples=20)
 @given(data=st.data())
 def test_interleaved_conversations_are_told_apart(form: Any, data: st.DataObject) -> None:
     """Any number of them, in any order that keeps each one's own."""
@@ -204,7 +203,6 @@ def test_a_clock_in_the_head_breaks_every_request(form: Any) -> None:
     assert {str(pair.diagnosis.kind) for pair in report.breaks if pair.diagnosis} == {"clock"}
 
 
-@settings(max_examples=20)
 @given(st.lists(st.sampled_from(["mappings", "JSON"]), min_size=4, max_size=4))
 def test_bodies_and_their_json_may_be_mixed(kinds: list[str]) -> None:
     """Then they are compared as what they mean, in the order they have."""
@@ -234,7 +232,7 @@ def test_what_is_no_request_is_refused(body: Any) -> None:
         check_requests([body])
 
 
-@settings(max_examples=200)
+@settings(max_examples=200)  # any bytes at all, and a check costs a millisecond
 @given(st.lists(st.text('{}[]":,\\ messages\n<think>1', max_size=120) | st.binary(max_size=80), max_size=4))
 def test_any_text_is_a_raw_prompt(prompts: list[str | bytes]) -> None:
     """Broken JSON is one too; no input makes the check fail, and one alone is never a break."""

@@ -119,4 +119,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = pytest.mark.slow(Machine.TestCase)
-TestMachine.settings = settings(max_examples=20, stateful_step_count=15)
+TestMachine.settings = settings(max_examples=20, stateful_step_count=15)  # each step writes files
