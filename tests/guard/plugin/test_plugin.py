@@ -1,7 +1,13 @@
-"""The pytest plugin, run as its users run it: real suites, in processes of their own, with files in a folder."""
+"""The pytest plugin, run as its users run it: real suites, with files in a folder.
+
+A suite runs in this process, and in one of its own where that is the point: the first of all, workers, an engine, and
+what is or is not imported.
+"""
 
 import importlib.util
 import json
+import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+import oasis_harness
 from oasis_harness.guard import Ledger, NotMeasured
 from oasis_harness.guard.cost.meter import Meter
 from tests.embedded.tiny import write_tiny_model
@@ -48,8 +55,27 @@ INI = "[pytest]\naddopts = --strict-markers --strict-config\noasis_engine = none
 
 
 @pytest.fixture
-def run_suite(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> RunSuite:
+def run_process(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> RunSuite:
     """Run the suite in the current folder in a process of its own, with environment variables as keywords."""
+    return _runner(pytester, monkeypatch, pytester.runpytest_subprocess)
+
+
+@pytest.fixture(scope="session")
+def everything_loaded() -> None:
+    """Import ours before pytester, which unloads what is imported while it is there: a class twice is no class."""
+    for module in pkgutil.walk_packages(oasis_harness.__path__, "oasis_harness."):
+        if not re.search(r"\.(__main__|embedded\b.*)$", module.name):  # mlx comes in behind its BLAS, or not at all
+            importlib.import_module(module.name)
+
+
+@pytest.fixture
+def run_suite(everything_loaded: None, pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> RunSuite:
+    """Run the suite in the current folder in this process, with environment variables as keywords."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size would pass for the old
+    return _runner(pytester, monkeypatch, pytester.runpytest_inprocess)
+
+
+def _runner(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch, start: RunSuite) -> RunSuite:
     pytester.makeini(INI)
     for name in ("CI", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "SYSTEM"):
         monkeypatch.delenv(name, raising=False)
@@ -60,7 +86,7 @@ def run_suite(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> RunSuite
         with monkeypatch.context() as patch:
             for name, value in environment.items():
                 patch.setenv(name, value)
-            return pytester.runpytest_subprocess("-p", "no:cacheprovider", *words)
+            return start("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *words)
 
     return run
 
@@ -95,7 +121,7 @@ def test_the_plugin_loads_pytest_and_the_standard_library_only() -> None:
     assert min(seconds for seconds, _ in runs) <= 0.020
 
 
-def test_a_suite_that_does_not_use_it_runs_as_without(pytester: "Pytester", run_suite: RunSuite) -> None:
+def test_a_suite_that_does_not_use_it_runs_as_without(pytester: "Pytester", run_process: RunSuite) -> None:
     """The same words on the screen and the same files in the folder."""
     pytester.makepyfile(
         "import sys\ndef test_a(): assert 'oasis_harness.guard.review.checker' not in sys.modules\n"
@@ -104,9 +130,9 @@ def test_a_suite_that_does_not_use_it_runs_as_without(pytester: "Pytester", run_
     pytester.makeini("[pytest]")
     pytester.mkdir("fixtures").joinpath("prompts").mkdir()
     pytester.path.joinpath("fixtures", "prompts", "other.chatml.txt").write_text("of another tool", encoding="utf-8")
-    with_it = run_suite("-v", "-p", "no:xdist")
+    with_it = run_process("-v", "-p", "no:xdist")
     files = sorted(pytester.path.rglob("*.*"))
-    without = run_suite("-v", "-p", "no:xdist", "-p", "no:oasis")
+    without = run_process("-v", "-p", "no:xdist", "-p", "no:oasis")
     assert _timeless(with_it) == _timeless(without)
     assert with_it.ret == without.ret == pytest.ExitCode.TESTS_FAILED
     assert sorted(pytester.path.rglob("*.*")) == files
@@ -121,15 +147,15 @@ def _timeless(result: "RunResult") -> list[str]:
 # --- snapshots --------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_snapshot_fails_until_it_is_recorded(pytester: "Pytester", run_suite: RunSuite) -> None:
+def test_a_missing_snapshot_fails_until_it_is_recorded(pytester: "Pytester", run_process: RunSuite) -> None:
     """Nothing is written without being asked; recording passes and says what it wrote; then the same bytes pass."""
     pytester.makepyfile(HEAD)
-    missing = run_suite()
+    missing = run_process()
     missing.assert_outcomes(failed=1)
     assert "Run `pytest --oasis-record`" in text(missing)
     assert recorded(pytester) == []
 
-    written = run_suite("--oasis-record")
+    written = run_process("--oasis-record")
     written.assert_outcomes(passed=1)
     written.stdout.fnmatch_lines(["oasis: 1 recorded", "  recorded: test_head.chatml, * bytes"])
     assert recorded(pytester) == ["test_head.chatml.txt"]
@@ -137,7 +163,7 @@ def test_a_missing_snapshot_fails_until_it_is_recorded(pytester: "Pytester", run
         b"You are a careful engineer." in pytester.path.joinpath("fixtures/prompts/test_head.chatml.txt").read_bytes()
     )
 
-    again = run_suite()
+    again = run_process()
     again.assert_outcomes(passed=1)
     again.stdout.fnmatch_lines(["oasis: 1 same"])
 
@@ -328,7 +354,7 @@ def test_a_session_is_rendered_in_every_dialect(pytester: "Pytester", run_suite:
     assert prompts["talk.chatml.txt"].endswith(b"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nhello")
 
 
-def test_tools_are_refused_where_the_call_syntax_is_unknown(pytester: "Pytester", run_suite: RunSuite) -> None:
+def test_tools_are_refused_where_the_call_syntax_is_unknown(pytester: "Pytester", run_process: RunSuite) -> None:
     """Only mlx-lm knows how some models write calls; without it their tools would be rendered otherwise."""
     pytester.makeconftest("import sys\nsys.modules['mlx_lm'] = None\n")
     pytester.makepyfile(
@@ -339,7 +365,7 @@ def test_tools_are_refused_where_the_call_syntax_is_unknown(pytester: "Pytester"
     dialects.mkdir(parents=True)
     odd = "{% if tools %}{% for tool in tools %}{{ tool | tojson }}{% endfor %}\n{% endif %}" + PLAIN
     dialects.joinpath("odd.jinja").write_text(odd, encoding="utf-8")
-    result = run_suite("--oasis-record")
+    result = run_process("--oasis-record")
     result.assert_outcomes(passed=1, failed=1)
     assert "Install `oasis-harness[mlx]` where this test runs." in text(result)
 
@@ -353,15 +379,21 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize(("how", "words"), [*((how, []) for how in HIDDEN), ("caught", ["-n1"])])
-def test_a_failure_that_a_test_hides_fails_the_run(
-    pytester: "Pytester", run_suite: RunSuite, how: str, words: list[str]
-) -> None:
-    """No test can let a prompt pass that did not: the run says so, on one process and on workers."""
-    if words:
-        pytest.importorskip("xdist")
+@pytest.mark.parametrize("how", HIDDEN)
+def test_a_failure_that_a_test_hides_fails_the_run(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """No test can let a prompt pass that did not: the run says so."""
+    assert_fails_with_nothing_failed(pytester, run_suite, how)
+
+
+def test_workers_hide_no_failure_either(pytester: "Pytester", run_process: RunSuite) -> None:
+    """The run that adds them up says so."""
+    pytest.importorskip("xdist")
+    assert_fails_with_nothing_failed(pytester, run_process, "caught", "-n1")
+
+
+def assert_fails_with_nothing_failed(pytester: "Pytester", run: RunSuite, how: str, *words: str) -> None:
     pytester.makepyfile(SETUP + HIDDEN[how])
-    hidden = run_suite(*words)
+    hidden = run(*words)
     assert hidden.ret == pytest.ExitCode.TESTS_FAILED
     assert hidden.parseoutcomes().get("failed", 0) == 0
     assert "the run fails: a test caught what did not pass, or was expected to fail" in text(hidden)
@@ -393,15 +425,15 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny", "llama")
 
 
-def test_cost_is_measured_on_a_real_engine(tiny_model: Path, pytester: "Pytester", run_suite: RunSuite) -> None:
+def test_cost_is_measured_on_a_real_engine(tiny_model: Path, pytester: "Pytester", run_process: RunSuite) -> None:
     """A model folder is a dialect, counts tokens with its own tokenizer, and is what the speed is measured on."""
     pytester.makepyfile(HEAD)
     words = ("-o", f"oasis_dialects={tiny_model}", f"--oasis-engine={tiny_model}")
-    run_suite("--oasis-record", *words).assert_outcomes(passed=1)
-    moved = run_suite(*words, SYSTEM="Be brief.")
+    run_process("--oasis-record", *words).assert_outcomes(passed=1)
+    moved = run_process(*words, SYSTEM="Be brief.")
     moved.assert_outcomes(failed=1)
     moved.stdout.fnmatch_lines(["  cost    * tokens: * s a conversation, * at * tokens/s (tiny, *; * runs of *"])
-    run_suite("--oasis-sign", "why", *words, SYSTEM="Be brief.").assert_outcomes(passed=1)
+    run_process("--oasis-sign", "why", *words, SYSTEM="Be brief.").assert_outcomes(passed=1)
     (entry,) = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
     assert entry.cost is not None and entry.cost["n_tokens"] == entry.n_tokens_lost
 
@@ -580,6 +612,7 @@ def test_other_ids():
 )
 
 
+@pytest.mark.moves_prefix(reason="what breaks in the suite is seen by this one's own check too")
 def test_autouse_catches_what_does_not_only_grow(pytester: "Pytester", run_suite: RunSuite) -> None:
     """Every test passes by itself; six break append-only, and fail when they end."""
     pytester.makepyfile(TALKS)
@@ -651,11 +684,11 @@ def test_the_assertions_are_fixtures_too(pytester: "Pytester", run_suite: RunSui
 # --- several workers --------------------------------------------------------------------------------------------------
 
 
-def test_workers_add_up(pytester: "Pytester", run_suite: RunSuite) -> None:
+def test_workers_add_up(pytester: "Pytester", run_process: RunSuite) -> None:
     """Recording, comparing, unused ones and breaks are told as in one process."""
     heads = "".join(f"def test_{n}(oasis_snapshot):\n    oasis_snapshot.head(system='{n}')\n" for n in range(6))
     pytester.makepyfile(heads)
-    written = run_suite("--oasis-record", "-n", "2")
+    written = run_process("--oasis-record", "-n", "2")
     written.assert_outcomes(passed=6)
     written.stdout.fnmatch_lines(["oasis: 6 recorded", *(f"  recorded: test_{n}.chatml*" for n in range(6))])
     pytester.makepyfile(
@@ -665,19 +698,19 @@ def test_workers_add_up(pytester: "Pytester", run_suite: RunSuite) -> None:
         "        roles = ['user', 'assistant', 'user', 'assistant']\n"
         "        oasis_requests.append({'messages': [{'role': r, 'content': w} for r, w in zip(roles, words)]})\n"
     )
-    result = run_suite("-n", "2")
+    result = run_process("-n", "2")
     result.assert_outcomes(passed=5, failed=2, errors=1)
     result.stdout.fnmatch_lines(["oasis: 4 same, 1 moved, 1 missing, 1 broken"])
-    signed = run_suite("-n", "2", "--oasis-sign", "zero", "--oasis-record", "-k", "not broken")
+    signed = run_process("-n", "2", "--oasis-sign", "zero", "--oasis-record", "-k", "not broken")
     signed.assert_outcomes(passed=6, deselected=0)
     signed.stdout.fnmatch_lines(["oasis: 4 same, 1 recorded, 1 signed, 1 unused", "  unused: test_5.chatml*"])
 
 
-def test_a_worker_that_dies_leaves_none_unused(pytester: "Pytester", run_suite: RunSuite) -> None:
+def test_a_worker_that_dies_leaves_none_unused(pytester: "Pytester", run_process: RunSuite) -> None:
     """It took with it what it had compared."""
     pytester.makepyfile(TWO)
-    run_suite("--oasis-record").assert_outcomes(passed=2)
+    run_process("--oasis-record").assert_outcomes(passed=2)
     pytester.makepyfile(ONE + "def test_dies():\n    os._exit(3)\n")
-    died = run_suite("-n", "2")
+    died = run_process("-n", "2")
     died.assert_outcomes(passed=1, failed=1)
     assert "1 unused" not in text(died)
