@@ -1,6 +1,7 @@
 """The acceptance of the guard: an edit of the example agent that moves one byte of its prompt cannot land unnoticed.
 
-Each edit is made in a copy of examples/ci, whose own tests run as their author would run them, in a process each.
+Each edit is made in a copy of examples/ci, whose own tests run as their author would run them: in a process each where
+they are recorded, unedited and on the real model, and in this one for each edit.
 """
 
 import os
@@ -11,12 +12,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from oasis_harness.guard import Ledger, SnapshotFolder
 from tests.tokens.training import gpt2
 
+if TYPE_CHECKING:
+    from _pytest.pytester import Pytester
+
+pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "ci"
@@ -121,25 +127,41 @@ REQUEST_EDITS = [
 ]
 
 
+AUTHOR = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+
+
+class Run(Protocol):
+    """Runs the tests in a folder; returns the exit code and all that was said."""
+
+    def __call__(self, folder: Path, *words: str, **environment: str) -> tuple[int, str]: ...
+
+
+def run_process(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
+    """Run them in a process of their own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "pytest", *PLAIN, *words],
+        cwd=folder,
+        env=kept | AUTHOR | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
 @dataclass(frozen=True)
 class Project:
     """A copy of the example."""
 
     folder: Path
+    start: Run = run_process
 
     def run(self, *words: str, **environment: str) -> tuple[int, str]:
         """Run its tests; return the exit code and all that was said."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
-        done = subprocess.run(
-            [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", *words],
-            cwd=self.folder,
-            env=kept | {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"} | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+        return self.start(self.folder, *words, **environment)
 
     def edit(self, edit: Edit) -> None:
         path = self.folder / "agent.py"
@@ -171,7 +193,27 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(recorded: Path, tmp_path: Path) -> Project:
+    """A copy whose tests run in a process of their own."""
     return Project(shutil.copytree(recorded, tmp_path / "ci"))
+
+
+@pytest.fixture
+def edited(project: Project, everything_loaded: None, pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A copy whose tests run in this process."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size would pass for the old
+    monkeypatch.delitem(sys.modules, "agent", raising=False)  # another test's, in a process that ran one
+    for name in [name for name in os.environ if name.startswith(("PYTEST_", "CI"))]:
+        monkeypatch.delenv(name)
+
+    def run(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            for name, value in (AUTHOR | environment).items():
+                patch.setenv(name, value)
+            result = pytester.runpytest_inprocess(*PLAIN, *words)
+        return int(result.ret), "\n".join([*result.outlines, *result.errlines])
+
+    return Project(project.folder, run)
 
 
 def test_unedited_it_passes(project: Project) -> None:
@@ -184,10 +226,10 @@ def test_unedited_it_passes(project: Project) -> None:
 
 
 @pytest.mark.parametrize("edit", HEAD_EDITS, ids=repr)
-def test_an_edit_of_the_head_is_named_priced_and_signed(edit: Edit, project: Project) -> None:
+def test_an_edit_of_the_head_is_named_priced_and_signed(edit: Edit, edited: Project) -> None:
     """The field, the byte, the token, how many are read again; a signature lets it pass, and the ledger holds."""
-    project.edit(edit)
-    code, text = project.run(CI="true")
+    edited.edit(edit)
+    code, text = edited.run(CI="true")
     assert code == 1 and "oasis: 2 moved" in text, text
     assert [told for told in edit.told if told not in text] == [], text
     for name in ("test_head", "talk"):
@@ -196,34 +238,34 @@ def test_an_edit_of_the_head_is_named_priced_and_signed(edit: Edit, project: Pro
         )
     assert f"cost    {NOT_MEASURED}" in text
 
-    code, text = project.run("--oasis-sign", edit.name)
+    code, text = edited.run("--oasis-sign", edit.name)
     assert code == 0 and "oasis: 2 signed" in text, text
-    project.verify()
-    entries = Ledger(project.folder / "fixtures" / "ledger.jsonl").entries()
+    edited.verify()
+    entries = Ledger(edited.folder / "fixtures" / "ledger.jsonl").entries()
     assert [(entry.reason, entry.cost_reason) for entry in entries] == [(edit.name, "oasis_engine is none")] * 2
     assert all(entry.n_tokens_lost for entry in entries)
-    code, text = project.run(CI="true")
+    code, text = edited.run(CI="true")
     assert code == 0 and "oasis: 2 same" in text, text
 
 
 @pytest.mark.parametrize("edit", REQUEST_EDITS, ids=repr)
-def test_an_edit_of_the_past_is_named_priced_and_declared(edit: Edit, project: Project) -> None:
+def test_an_edit_of_the_past_is_named_priced_and_declared(edit: Edit, edited: Project) -> None:
     """The kind, the field, the byte, the tokens lost. No signature stands for it: each request says why it rewrites."""
-    project.edit(edit)
-    code, text = project.run(CI="true")
+    edited.edit(edit)
+    code, text = edited.run(CI="true")
     assert code == 1 and "oasis: 2 same, 1 broken" in text, text
     assert [told for told in edit.told if told not in text] == [], text
     lost = r"thinking: byte [\d,]+ of the prompt moved, token [\d,]+ of [\d,]+: [1-9][\d,]* are lost\."
     assert re.search(rf"{lost}\n *cost    {NOT_MEASURED}", text), text
 
-    test = project.folder / "test_prompt.py"
+    test = edited.folder / "test_prompt.py"
     test.write_text(
         test.read_text(encoding="utf-8").replace("append(body)", f"append(body, declared={edit.name!r})"), "utf-8"
     )
-    code, text = project.run("--oasis-sign", edit.name)
+    code, text = edited.run("--oasis-sign", edit.name)
     assert code == 0 and "oasis: 2 same" in text, text
-    project.verify()
-    assert project.run(CI="true")[0] == 0
+    edited.verify()
+    assert edited.run(CI="true")[0] == 0
 
 
 @pytest.mark.model

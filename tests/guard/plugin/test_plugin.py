@@ -6,8 +6,6 @@ what is or is not imported.
 
 import importlib.util
 import json
-import pkgutil
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-import oasis_harness
 from oasis_harness.guard import Ledger, NotMeasured
 from oasis_harness.guard.cost.meter import Meter
 from tests.embedded.tiny import write_tiny_model
@@ -58,14 +55,6 @@ INI = "[pytest]\naddopts = --strict-markers --strict-config\noasis_engine = none
 def run_process(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch) -> RunSuite:
     """Run the suite in the current folder in a process of its own, with environment variables as keywords."""
     return _runner(pytester, monkeypatch, pytester.runpytest_subprocess)
-
-
-@pytest.fixture(scope="session")
-def everything_loaded() -> None:
-    """Import ours before pytester, which unloads what is imported while it is there: a class twice is no class."""
-    for module in pkgutil.walk_packages(oasis_harness.__path__, "oasis_harness."):
-        if not re.search(r"\.(__main__|embedded\b.*)$", module.name):  # mlx comes in behind its BLAS, or not at all
-            importlib.import_module(module.name)
 
 
 @pytest.fixture
