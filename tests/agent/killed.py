@@ -1,17 +1,33 @@
 """A conversation that is meant to be killed: `python -m tests.agent.killed MODEL FILE`.
 
-Continues FILE where it stopped and talks on for ever. Prints `tip DIGEST` when the file was opened and after every
-event, and `piece` for every sampled token, so that a test can kill it in the middle of a reply.
+For every line it reads, a child continues FILE where it stopped and talks on for ever. It prints `child PID`, then
+`tip DIGEST` when the file was opened and after every event, and `piece` for every sampled token, so that a test can
+kill it in the middle of a reply; `ended SIGNAL` follows. A child is a fork, which has its imports already.
 """
 
 import itertools
+import os
 import sys
 from pathlib import Path
 
 from oasis_harness import Sampling, Session, open_engine
+from oasis_harness.embedded import load_blas
+
+load_blas()
+from oasis_harness.embedded import runtime  # noqa: E402, F401 - mlx behind its BLAS; a child finds it loaded
 
 
 def main(model: str, path: Path) -> None:
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            print("child", os.getpid(), flush=True)
+            talk(model, path)
+        _, status = os.waitpid(child, 0)
+        print("ended", os.WTERMSIG(status), flush=True)
+
+
+def talk(model: str, path: Path) -> None:
     with open_engine(model) as engine:
         sampling = Sampling(max_tokens=12)
         session = (
