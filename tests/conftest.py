@@ -33,10 +33,14 @@ def default_model() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of the real model on one worker of a parallel run: two of them would share the cores."""
+    """Let a parallel run begin with the tests of the real model, which take longest, each file's on one worker.
+
+    A reply is decoded on one core, so two files do not disturb each other.
+    """
     for item in items:
         if item.get_closest_marker("model"):
-            item.add_marker(pytest.mark.xdist_group("model"))
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: item.get_closest_marker("model") is None)
 
 
 def pytest_configure() -> None:

@@ -61,7 +61,7 @@ def test_the_suite_records_and_fails_as_it_is_told(tmp_path: Path) -> None:
 
     def run(source: str, *words: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "agent.py").write_text(source, encoding="utf-8")
-        return python("pytest", "-p", "no:cacheprovider", "--oasis-engine=none", *words)
+        return python("pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--oasis-engine=none", *words)
 
     assert run(agent, "--oasis-record").returncode == run(agent).returncode == 0
     moved = agent.replace("Read a text file", "Read one text file")
