@@ -61,10 +61,12 @@ def drive(name: str, source: str) -> Driven:
     syntax = CallSyntax(*known) if known is not None else None
     started = time.perf_counter()
     try:
-        template = Template(source, variables=VARIABLES, date=_DATE)
-        driven.certificate = certify_template(template, syntax, stops=["</s>"])
-        driven.certify_s = time.perf_counter() - started
         dialect = Dialect.compose(source, variables=VARIABLES, date=_DATE, syntax=syntax, stops=["</s>"])
+        driven.certify_s = time.perf_counter() - started
+        driven.certificate = dialect.certificate
+        if dialect.switch is not None:  # compiling is half of the work, and of use twice only here
+            template = Template(source, variables=VARIABLES, date=_DATE)
+            driven.certificate = certify_template(template, syntax, stops=["</s>"])
         _Talk(dialect, driven).play()
     except RenderError as error:
         driven.certify_s = driven.certify_s or time.perf_counter() - started
