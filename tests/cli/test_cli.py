@@ -1,12 +1,14 @@
-"""The command line, tried as a person would: in a process of its own."""
+"""The command line, tried as a person would: in a process of its own where that is the point, and in this one."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,6 +16,17 @@ from oasis_harness import embedded
 from oasis_harness.cli.doctor import examine
 from oasis_harness.cli.main import main
 from oasis_harness.conversation import Reply, load
+
+
+class Done(NamedTuple):
+    """What a command ended with."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Oasis = Callable[..., Done]
 
 
 def oasis(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,6 +39,25 @@ def oasis(*words: str, cwd: Path | None = None, **environment: str) -> subproces
         text=True,
         check=False,
     )
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Oasis:
+    """Run the command in this process, without a terminal."""
+
+    def run(*words: str, cwd: Path | None = None) -> Done:
+        with monkeypatch.context() as patch, Path(os.devnull).open(encoding="utf-8") as nothing:
+            patch.setattr(sys, "argv", ["oasis", *words])
+            patch.setattr(sys, "stdin", nothing)
+            patch.setenv("COLUMNS", "200")
+            if cwd is not None:
+                patch.chdir(cwd)
+            with pytest.raises(SystemExit) as ending:
+                main()
+        out, err = capsys.readouterr()
+        return Done(int(ending.value.code or 0), out, err)
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -57,28 +89,28 @@ def test_help_names_the_commands() -> None:
         (["models", "pull", "no-such-model"], "no model 'no-such-model'"),
     ],
 )
-def test_nonsense_gets_one_clear_message(words: list[str], message: str) -> None:
+def test_nonsense_gets_one_clear_message(here: Oasis, words: list[str], message: str) -> None:
     """No traceback, exit code 2, what is wrong and what to do."""
-    done = oasis(*words)
+    done = here(*words)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
-def test_a_wrong_tool_choice_is_named(tiny: str) -> None:
+def test_a_wrong_tool_choice_is_named(here: Oasis, tiny: str) -> None:
     """With the choices there are."""
-    done = oasis("run", "x", "--model", tiny, "--tool-choice", "sometimes", "--conversation", os.devnull)
+    done = here("run", "x", "--model", tiny, "--tool-choice", "sometimes", "--conversation", os.devnull)
     assert done.returncode == 2
     assert "no tool choice 'sometimes'" in done.stderr
 
 
 @pytest.mark.slow
-def test_json_output_is_one_object_a_line_and_the_run_can_be_continued(tiny: str, tmp_path: Path) -> None:
+def test_json_output_is_one_object_a_line_and_the_run_can_be_continued(here: Oasis, tiny: str, tmp_path: Path) -> None:
     """Programs read types and counts; a second run goes on in the same file, cold but without a fault."""
     words = ["--model", tiny, "--tool-choice", "none", "--json", "--max-tokens", "8", "--conversation", "c.jsonl"]
-    first = oasis("run", "hello", *words, "--strict", cwd=tmp_path)
-    second = oasis("run", "again", *words, "--strict", cwd=tmp_path)
+    first = here("run", "hello", *words, "--strict", cwd=tmp_path)
+    second = here("run", "again", *words, "--strict", cwd=tmp_path)
     records = [json.loads(line) for line in second.stdout.splitlines()]
     assert first.returncode in (0, 1), first.stderr
     assert second.returncode == (0 if records[-2]["reason"] == "answered" else 1), second.stderr
@@ -106,11 +138,11 @@ def conversation_with_an_open_write(tiny: str, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("allowed", [False, True])
-def test_without_a_terminal_a_tool_that_writes_needs_yes(tiny: str, tmp_path: Path, allowed: bool) -> None:
+def test_without_a_terminal_a_tool_that_writes_needs_yes(here: Oasis, tiny: str, tmp_path: Path, allowed: bool) -> None:
     """Denied, the model reads so as the call's result; with -y the file is there. Either way the run goes on."""
     file = conversation_with_an_open_write(tiny, tmp_path)
     words = ["--model", tiny, "--tool-choice", "none", "--max-tokens", "4", "--json", *(["-y"] if allowed else [])]
-    done = oasis("run", *words, "--conversation", str(file), "--workspace", str(tmp_path / "ws"))
+    done = here("run", *words, "--conversation", str(file), "--workspace", str(tmp_path / "ws"))
     (result,) = [json.loads(line) for line in done.stdout.splitlines() if '"type": "result"' in line]
     assert done.returncode in (0, 1), done.stderr  # what four tokens of a random model answer
     assert result["is_error"] is not allowed
@@ -141,18 +173,18 @@ def test_an_interrupt_keeps_the_conversation(tiny: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_help_of_run_names_the_exit_codes() -> None:
+def test_the_help_of_run_names_the_exit_codes(here: Oasis) -> None:
     """So that a script can tell an answer from an end without one."""
-    told = " ".join(oasis("run", "--help").stdout.split())
+    told = " ".join(here("run", "--help").stdout.split())
     for code in ("0 answered", "1 ended without an answer", "2 error", "3 a reuse deficit", "130 interrupted"):
         assert code in told
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["no/such/folder/c.jsonl", "."])
-def test_a_conversation_that_cannot_be_written_is_one_line(tiny: str, tmp_path: Path, place: str) -> None:
+def test_a_conversation_that_cannot_be_written_is_one_line(here: Oasis, tiny: str, tmp_path: Path, place: str) -> None:
     """The path and what the system says; exit code 2."""
-    done = oasis("run", "x", "--model", tiny, "--conversation", str(tmp_path / place))
+    done = here("run", "x", "--model", tiny, "--conversation", str(tmp_path / place))
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"oasis: {tmp_path / place}: ")
     assert "Traceback" not in done.stderr
