@@ -48,6 +48,7 @@ def test_another_machine_sends_the_same() -> None:
     """Under another hash seed, home, folder, clock, locale and so on; line ends only where no attribute holds them."""
     target = "tests.own_prompts:{}".format
     assert own_prompts.prompts().keys() == {f"{talk}.{name}" for talk in TALKS for name in NAMES}
-    kept = [one for one in ALL if not one.has_crlf]  # .gitattributes keeps those of fixtures/
-    reports = [perturb_head(target("prompts"), variations=kept), perturb_head(target("head"))]
+    attributed = [one for one in ALL if one.has_crlf]  # .gitattributes keeps the line ends of fixtures/
+    others = [one for one in ALL if not one.has_crlf]  # every prompt begins with its head
+    reports = [perturb_head(target("prompts"), variations=others), perturb_head(target("head"), variations=attributed)]
     assert [str(report) for report in reports if not report.is_same] == []
