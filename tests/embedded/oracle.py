@@ -1,7 +1,7 @@
 """The slice oracle: a reused conversation against a cold run that is fed the same slices, bit for bit.
 
-Run as a program (`python -m tests.embedded.oracle FOLDER N_TURNS`) so that each BLAS gets a process of its own; prints
-one JSON object.
+Run as a program (`python -m tests.embedded.oracle FOLDER`) so that each BLAS gets a process of its own; prints one
+JSON object.
 """
 
 import json
@@ -22,6 +22,8 @@ from oasis_harness import Sampling, Session  # noqa: E402
 from oasis_harness.embedded import worker  # noqa: E402
 from oasis_harness.embedded.decode import CountingModel, LiveCache  # noqa: E402
 from oasis_harness.embedded.runtime import MlxEngine  # noqa: E402
+
+N_TURNS = 12
 
 
 class RecordingModel(CountingModel):
@@ -55,7 +57,7 @@ def is_one_stream(slices: list[tuple[int, Any, Any]]) -> bool:
     return [offset for offset, _, _ in slices] == [0, *ends[:-1]]
 
 
-def converse(engine: MlxEngine, n_turns: int, max_tokens: int = 6) -> dict[str, Any]:
+def converse(engine: MlxEngine, n_turns: int = N_TURNS, max_tokens: int = 6) -> dict[str, Any]:
     """Hold a conversation of random words, then feed its slices to a cold cache; return what differed."""
     engine._model = recorder = RecordingModel(engine._loaded.model)
     words = random.Random(11)
@@ -77,4 +79,4 @@ def converse(engine: MlxEngine, n_turns: int, max_tokens: int = 6) -> dict[str, 
 
 if __name__ == "__main__":
     with MlxEngine(Path(sys.argv[1]), chunk_size=32) as opened:
-        print(json.dumps(converse(opened, int(sys.argv[2]))))
+        print(json.dumps(converse(opened)))
