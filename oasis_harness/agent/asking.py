@@ -13,6 +13,7 @@ from oasis_harness.engine import (
     Engine,
     Policy,
     Prompt,
+    Reuse,
     Sampling,
     Step,
     ToolChoice,
@@ -38,6 +39,7 @@ class Asking:
         self.key = uuid.uuid4().hex
         """What the engine calls this conversation; never sent."""
         self._was_asked = False
+        self._has_failed = False
 
     def answer(self, sampling: Sampling, policy: Policy) -> Generator[Step, None, Turn | None]:
         """Ask, step by step, record the reply, and return the turn; None where the session was closed meanwhile."""
@@ -45,6 +47,7 @@ class Asking:
         expected = conversation.n_expected
         # Until its reply is recorded, nothing is expected of this call; the one after it counts as a first one.
         is_first_call, self._was_asked = not self._was_asked, False
+        is_retry, self._has_failed = self._has_failed, True
         steps = self._engine.generate(Prompt(self.key, conversation.ids), sampling)
         completion: Completion | None = None
         turn: Turn | None = None
@@ -62,7 +65,8 @@ class Asking:
         finally:
             with self._writing:
                 if completion is not None and not self.is_closed:
-                    turn = self._record(completion, expected, sampling.tool_choice, policy, is_first_call=is_first_call)
+                    reuse = measure_reuse(expected, completion, is_first_call=is_first_call, is_retry=is_retry)
+                    turn = self._record(completion, reuse, sampling.tool_choice, policy)
         return turn
 
     def share(self, branch: "Asking") -> None:
@@ -87,17 +91,14 @@ class Asking:
             self._engine.forget(self.key)
             raise
 
-    def _record(
-        self, completion: Completion, expected: int, tool_choice: ToolChoice, policy: Policy, *, is_first_call: bool
-    ) -> Turn:
+    def _record(self, completion: Completion, reuse: Reuse, tool_choice: ToolChoice, policy: Policy) -> Turn:
         """Append the reply, then check the reuse: a deficit under `raise` must not lose what was sampled."""
         try:
             parsed = self._recorder.reply(completion, tool_choice)
         except BaseException:
             self._engine.forget(self.key)
             raise
-        self._was_asked = True
-        reuse = measure_reuse(expected, completion, is_first_call=is_first_call)
+        self._was_asked, self._has_failed = True, False
         turn = Turn.of(len(self.turns) + 1, parsed, completion, reuse)
         self.turns.append(turn)
         check_reuse(reuse, policy)

@@ -1,5 +1,6 @@
 """The writing side of a session: render what an event adds, encode it, append it. Nothing here asks an engine."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,12 +22,13 @@ from oasis_harness.conversation import (
     last_sent,
 )
 from oasis_harness.engine import Completion, ModelInfo, Sampling, ToolChoice
-from oasis_harness.errors import OutOfOrder, PromptTooLong
+from oasis_harness.errors import OutOfOrder, PromptTooLong, RenderError
 from oasis_harness.registry import Tool, Tools
 from oasis_harness.render import Dialect, Renderer
 from oasis_harness.replies import Parsed, ToolCall
 from oasis_harness.tokens import N_NEAR, Seam, SeamCount
 
+from .marks import broken_forms
 from .reasoning import ReasoningPolicy, without_reasoning
 
 __all__ = ["Recorder"]
@@ -100,7 +102,7 @@ class Recorder:
             if body is not None:
                 tip = Node.after(tip, body)
                 bodies.append(body)
-        self._append(*bodies, self._said(tip, User(self._text(text))))
+        self._append(*bodies, self._carried(tip, User(self._text(text))))
 
     def results(self, results: Mapping[str, str | ToolResult]) -> None:
         """Append the results of all calls of the last reply, by call id.
@@ -118,11 +120,18 @@ class Recorder:
                 remedy="Give one result for every call, all at once.",
             )
         event = ToolResults(tuple(self._result(call, results[call.id]) for call in calls))
-        self._append(self._said(self.conversation.tip, event))
+        self._append(self._carried(self.conversation.tip, event))
 
     def note(self, text: str) -> None:
         """Append a word of the harness; the next turn carries it."""
-        self.conversation.append(Note(self._text(text)))
+        forms = [form.text for form in broken_forms(User(self._text(text))) if isinstance(form, User)]
+        first = next(self.conversation.nodes())  # a note is tried as words of a first user: it rides inside some text
+        for form in forms[:-1]:
+            with contextlib.suppress(RenderError):
+                self._renderer.extend(first, User(form))
+                self.conversation.append(Note(form))
+                return
+        self.conversation.append(Note(forms[-1]))
 
     def add_tools(self, tools: Tools) -> None:
         """Append tools that arrived after the head was sent; those the model was shown before are not shown again."""
@@ -182,6 +191,14 @@ class Recorder:
     def _append(self, *bodies: Body) -> None:
         for body in bodies:
             self.conversation.append(body.event, body.sent, body.ids, seam=body.seam)
+
+    def _carried(self, tip: Node, event: User | ToolResults) -> Body:
+        """Return `event` in the first form that the template carries: what a file says must not end the run."""
+        *forms, last = broken_forms(event)
+        for form in forms:
+            with contextlib.suppress(RenderError):
+                return self._said(tip, form)
+        return self._said(tip, last)
 
     def _said(self, tip: Node, event: Event) -> Body:
         """Return `event` with the bytes and ids that it adds after `tip`."""

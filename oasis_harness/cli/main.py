@@ -75,11 +75,17 @@ def _exit_code() -> int:
 def _run_app() -> int:
     """Run typer, which ends every command by SystemExit, and an interrupted one by the code 130 without a word."""
     try:
-        app()
+        app(args=_valued(sys.argv[1:]))
     except SystemExit as ending:
         code = int(ending.code or 0)
         return _tell("interrupted", code) if code == _INTERRUPTED else code
     return 0
+
+
+def _valued(arguments: list[str]) -> list[str]:
+    """Give `--strict` its value: typer knows no option that may stand with one or without."""
+    n_options = arguments.index("--") if "--" in arguments else len(arguments)
+    return ["--strict=warm" if word == "--strict" and n < n_options else word for n, word in enumerate(arguments)]
 
 
 def _tell(message: str, code: int) -> int:
@@ -116,8 +122,13 @@ def run(
         str, typer.Option(help="auto, required, none, or required:N (a call in the first N turns, then none).")
     ] = "",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 when a turn reused less than it should.")
-    ] = False,
+        str,
+        typer.Option(
+            "--strict",
+            metavar="[=cold]",
+            help="Exit with 3 when a turn reused less than it should; =cold: also where the engine began cold.",
+        ),
+    ] = "",
     conversation: Annotated[
         Path | None, typer.Option(help="Record the conversation in this file; go on with it if it exists.")
     ] = None,
@@ -128,7 +139,7 @@ def run(
     ] = "retain",
 ) -> None:
     """Work on TASK with the tools of a workspace, and show after every turn what was reused."""
-    from .run import RunOptions, read_reasoning_policy, read_tool_choice, run_task
+    from .run import RunOptions, read_reasoning_policy, read_strictness, read_tool_choice, run_task
 
     options = RunOptions(
         model=model,
@@ -137,7 +148,7 @@ def run(
         as_json=as_json,
         max_turns=max_turns,
         tool_choice=read_tool_choice(tool_choice),
-        strict=strict,
+        strict=read_strictness(strict),
         conversation=conversation,
         max_tokens=max_tokens,
         skills=skills,

@@ -5,7 +5,9 @@ import datetime
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import platformdirs
@@ -21,7 +23,7 @@ from oasis_harness.agent import (
     required_then_none,
 )
 from oasis_harness.embedded import open_engine
-from oasis_harness.engine import Engine, Sampling, ToolChoice
+from oasis_harness.engine import Engine, Reuse, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
 from oasis_harness.registry import Skills
 from oasis_harness.toolbox import workspace_tools
@@ -29,9 +31,28 @@ from oasis_harness.toolbox import workspace_tools
 from .approval import ask
 from .views import JsonView, TextView, View
 
-__all__ = ["SYSTEM", "RunOptions", "read_reasoning_policy", "read_tool_choice", "run_task", "work"]
+__all__ = [
+    "SYSTEM",
+    "RunOptions",
+    "Strictness",
+    "read_reasoning_policy",
+    "read_strictness",
+    "read_tool_choice",
+    "run_task",
+    "work",
+]
 
 SYSTEM = "You are a careful assistant working in a folder of files. Use the tools to look before you answer."
+
+
+class Strictness(StrEnum):
+    """What of a run is answered with exit code 3."""
+
+    OFF = ""
+    WARM = "warm"
+    """A turn that read again what it should not have; one cold start a process is none of these."""
+    COLD = "cold"
+    """Any turn that read again what was sent before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +65,7 @@ class RunOptions:
     as_json: bool
     max_turns: int
     tool_choice: ToolChoice | ChooseTools | None
-    strict: bool
+    strict: Strictness
     conversation: Path | None
     max_tokens: int
     skills: Path | None
@@ -66,7 +87,7 @@ def run_task(task: str | None, options: RunOptions) -> int:
 def work(task: str | None, options: RunOptions, engine: Engine, view: View) -> int:
     """Let `engine` work on `task`, or go on with a conversation, and show it.
 
-    Returns 0 when it was answered or nothing was to do, 1 when it ended otherwise, 3 for a deficit under --strict.
+    Returns 0 when it was answered or nothing was to do, 1 when it ended otherwise, 3 for what `Strictness` says.
     """
     warnings.simplefilter("ignore", ReuseWarning)  # every turn's line shows its deficit
     with _session(engine, options) as session:
@@ -96,9 +117,15 @@ def _follow(task: str | None, options: RunOptions, session: Session, view: View)
         view.show(event)
         is_answered = isinstance(event, Finished) and event.reason == "answered"
     view.ended(session)
-    if options.strict and any(turn.reuse.is_fault for turn in agent.turns):
+    if _is_missed([turn.reuse for turn in agent.turns], options.strict):
         return 3
     return 0 if is_answered else 1
+
+
+def _is_missed(reuses: Sequence[Reuse], strict: Strictness) -> bool:
+    n_allowed = 1 if strict is Strictness.WARM else 0
+    is_cold = sum(reuse.n_cold > 0 for reuse in reuses) > n_allowed
+    return strict is not Strictness.OFF and (is_cold or any(reuse.is_fault for reuse in reuses))
 
 
 def _view(options: RunOptions) -> View:
@@ -135,6 +162,13 @@ def read_reasoning_policy(wish: str) -> ReasoningPolicy:
     if wish not in list(ReasoningPolicy):
         raise OasisError(f"--reasoning is {wish!r}.", remedy=f"Say {' or '.join(ReasoningPolicy)}.")
     return ReasoningPolicy(wish)
+
+
+def read_strictness(wish: str) -> Strictness:
+    """Read `warm`, `cold`, or nothing."""
+    if wish not in list(Strictness):
+        raise OasisError(f"--strict={wish} is unknown.", remedy="Say --strict, or --strict=cold.")
+    return Strictness(wish)
 
 
 def read_tool_choice(wish: str) -> ToolChoice | ChooseTools | None:

@@ -223,6 +223,7 @@ class JsonView:
             type="ended",
             turns=len(session.turns),
             deficit=deficit,
+            cold=sum(turn.reuse.n_cold for turn in session.turns),
             seams=asdict(session.seams),
             conversation=str(session.path or ""),
         )

@@ -29,6 +29,8 @@ class Cause(StrEnum):
 
     COLD = "cold"
     """This engine was never asked for this conversation before: a new process, another engine."""
+    RETRIED = "retried"
+    """The call before failed, and the engine forgot what nobody recorded."""
     FORGOTTEN = "forgotten"
     """The engine dropped what it held."""
     DIVERGED = "diverged"
@@ -58,15 +60,21 @@ class Reuse:
 
     @property
     def is_fault(self) -> bool:
-        """Whether tokens were read again that should not have been; a cold start is none."""
-        return self.deficit > 0 and self.cause is not Cause.COLD
+        """Whether tokens were read again that should not have been; a cold start is none, nor is a retry."""
+        return self.deficit > 0 and self.n_cold == 0
+
+    @property
+    def n_cold(self) -> int:
+        """Tokens that were read again because the engine was asked for the first time, or again after a failed call."""
+        return self.deficit if self.cause in (Cause.COLD, Cause.RETRIED) else 0
 
 
-def measure_reuse(expected: int, completion: Completion, *, is_first_call: bool) -> Reuse:
-    """Compare what the conversation `expected` with the engine's counts."""
+def measure_reuse(expected: int, completion: Completion, *, is_first_call: bool, is_retry: bool = False) -> Reuse:
+    """Compare what the conversation `expected` with the engine's counts; `is_retry`: the call before it failed."""
     n_unread = max(0, completion.n_pending - len(completion.ids))  # of the prompt: cancelled while it was read
     reused = completion.n_presented - n_unread - completion.n_prefilled
     cause = _cause(expected, reused, completion, is_first_call)
+    cause = Cause.RETRIED if cause is Cause.COLD and is_retry else cause
     return Reuse(
         expected=expected,
         reused=reused,

@@ -16,7 +16,7 @@ import pytest
 from oasis_harness import ScriptedEngine, Session, workspace_tools
 from oasis_harness.agent import AgentEvent, CallFinished
 from oasis_harness.cli.approval import ask
-from oasis_harness.cli.run import RunOptions, work
+from oasis_harness.cli.run import RunOptions, Strictness, work
 from oasis_harness.cli.views import JsonView, TextView
 from oasis_harness.registry import Effect, Tool, Tools
 from oasis_harness.replies import ToolCall
@@ -32,7 +32,7 @@ def options(folder: Path, **changes: Any) -> RunOptions:
         "as_json": True,
         "max_turns": 50,
         "tool_choice": None,
-        "strict": False,
+        "strict": Strictness.OFF,
         "conversation": folder / "c.jsonl",
         "max_tokens": 512,
         "skills": None,
@@ -94,8 +94,8 @@ def test_an_answer_cut_by_its_length_is_no_answer(tmp_path: Path, capsys: pytest
     assert "stopped: the answer was cut" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("strict", "code"), [(True, 3), (False, 0)])
-def test_a_deficit_counts_only_under_strict(tmp_path: Path, strict: bool, code: int) -> None:
+@pytest.mark.parametrize(("strict", "code"), [(Strictness.WARM, 3), (Strictness.COLD, 3), (Strictness.OFF, 0)])
+def test_a_deficit_counts_only_under_strict(tmp_path: Path, strict: Strictness, code: int) -> None:
     """Exit code 3 for an answered run that read something twice."""
     engine = ScriptedEngine([READ, "done"])
 
@@ -104,6 +104,19 @@ def test_a_deficit_counts_only_under_strict(tmp_path: Path, strict: bool, code: 
             engine.faults.forget = isinstance(event, CallFinished)
 
     assert work("go", options(tmp_path, strict=strict), engine, Forgetting()) == code
+
+
+@pytest.mark.parametrize(("strict", "code"), [(Strictness.WARM, 0), (Strictness.COLD, 3), (Strictness.OFF, 0)])
+def test_a_run_a_message_starts_cold_each_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], strict: Strictness, code: int
+) -> None:
+    """All is read again, for a new process holds nothing: it is counted, and =cold does not take it."""
+    work("go", options(tmp_path), ScriptedEngine(["done"]), JsonView())
+    capsys.readouterr()
+    assert work("more", options(tmp_path, strict=strict), ScriptedEngine(["done"]), JsonView()) == code
+    *_, turn, _, ended = records(capsys.readouterr().out)
+    assert turn["reuse"]["cause"] == "cold"
+    assert ended["deficit"] == 0 and ended["cold"] == turn["reuse"]["deficit"] > 50
 
 
 def test_nothing_to_do_is_said_and_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
