@@ -7,11 +7,13 @@ from collections.abc import ItemsView, KeysView, Mapping, Set, ValuesView
 from types import NoneType
 from typing import Any
 
+from jinja2 import Undefined
+from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
 
 from oasis_harness.errors import TemplateRunaway
 
-__all__ = ["INT_BITS", "ITEM", "STEPS", "Budget", "Purse", "measure", "runaway"]
+__all__ = ["INT_BITS", "ITEM", "STEPS", "Budget", "Purse", "measure", "require_text", "runaway"]
 
 STEPS = 4_000_000
 """A step is about one node of the syntax tree evaluated, or 1024 characters looked at."""
@@ -116,6 +118,33 @@ def measure(value: object, budget: Budget | None = None) -> int:
             return size
         level = below
     raise runaway(f"a value is nested deeper than {NESTING}")
+
+
+def require_text(value: object) -> None:
+    """Refuse to write out anything but texts, numbers, truth values, None, and lists and dicts of them.
+
+    Other objects are written with their address, which is another in every process. What is nested deeper than
+    `NESTING` is refused elsewhere.
+
+    Raises:
+        jinja2.exceptions.SecurityError: There is such an object in it.
+    """
+    level = [value]
+    for _ in range(NESTING):
+        below: list[object] = []
+        for item in level:
+            if type(item) is dict:
+                below += [*item, *item.values()]
+            elif isinstance(item, list | tuple | KeysView | ValuesView | ItemsView):
+                below += item
+            elif not isinstance(item, _TEXTS):
+                raise SecurityError(f"it writes out an object of type {type(item).__name__}")
+        if not below:
+            return
+        level = below
+
+
+_TEXTS = (str, bytes, int, float, NoneType, range, Undefined)
 
 
 def _shallow(value: Any, below: list[object]) -> int:

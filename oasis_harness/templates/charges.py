@@ -14,7 +14,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
-from .budget import Budget, measure
+from .budget import Budget, measure, require_text
 from .prices import COMPARISONS, charge_comparison, charge_operator, refuse_mapping
 
 __all__ = ["BUDGET", "PRICES", "Charges", "each", "size"]
@@ -43,6 +43,7 @@ def _entered(context: Context, n_nodes: int, n_literal: int) -> None:
 @pass_context
 def _written(context: Context, value: Any) -> Any:
     context.parent[BUDGET].spend(measure(value, context.parent[BUDGET]))
+    require_text(value)
     return value
 
 

@@ -5,6 +5,7 @@ that nothing big is ever made and then found too big. No price needs to be exact
 its budget. Unknown operations are dear; only those known to be linear are cheap.
 """
 
+import functools
 import operator
 import re
 import string
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias
 from jinja2.utils import Namespace
 from markupsafe import Markup
 
-from .budget import INT_BITS, ITEM, Budget, measure, runaway
+from .budget import INT_BITS, ITEM, Budget, measure, require_text, runaway
 
 __all__ = [
     "COMPARISONS",
@@ -50,6 +51,14 @@ _TEXT_METHODS = frozenset(
     "islower isnumeric isprintable isspace istitle isupper lower lstrip partition removeprefix removesuffix rfind "
     "rindex rpartition rstrip startswith strip swapcase title upper".split()
 )
+_WRITING_FILTERS = (
+    _TEXT_FILTERS
+    | _QUADRATIC_FILTERS
+    | frozenset(
+        "center filesizeformat format indent join replace title urlencode wordcount xmlattr".split()  # noqa: SIM905 - a table
+    )
+)
+"""What makes text of any object it is given."""
 _REFERENCE_METHODS = frozenset(
     "append clear get insert items keys pop popitem reverse setdefault values".split()  # noqa: SIM905 - a table
 )
@@ -60,13 +69,18 @@ _WIDTHS = re.compile(r"[%)][-#0 +]*(\d+|\*)?(?:\.(\d+|\*))?")
 
 def filter_charge(name: str) -> Charge:
     """Return what takes the price of the filter `name` from a budget, given its value and its other arguments."""
-    if name in _TEXT_FILTERS:
-        return _linear
-    if name in _QUADRATIC_FILTERS:
-        return _quadratic
     special: dict[str, Charge] = {"replace": _replacement_filter, "format": _format_filter, "tojson": charge_json}
-    charge = _references if name in _REFERENCE_FILTERS else _product
-    return special.get(name, charge)
+    special |= dict.fromkeys(_TEXT_FILTERS, _linear) | dict.fromkeys(_QUADRATIC_FILTERS, _quadratic)
+    charge = special.get(name, _references if name in _REFERENCE_FILTERS else _product)
+    return functools.partial(_writing, charge) if name in _WRITING_FILTERS else charge
+
+
+def _writing(charge: Charge, budget: Budget, value: object, others: Sequence[object]) -> None:
+    """Pay for a filter that makes text of what it is given."""
+    charge(budget, value, others)
+    for one in (value, *others):
+        if type(one) is not str:
+            require_text(one)
 
 
 def _references(budget: Budget, value: object, others: Sequence[object]) -> None:
@@ -215,6 +229,7 @@ def _percent(budget: Budget, form: str, values: Sequence[Any]) -> None:
     widest = max((abs(one) for one in given if isinstance(one, int)), default=0)
     n_filled = sum(widest if width == "*" else int(width[:12]) for width in widths)
     budget.spend(n_filled + form.count("%") * measure(values, budget))
+    require_text(list(values))
 
 
 def _braces(budget: Budget, form: str, values: Sequence[Any]) -> None:
@@ -225,6 +240,7 @@ def _braces(budget: Budget, form: str, values: Sequence[Any]) -> None:
             raise runaway("it formats to a width that it computes")
         n_filled += sum(int(width.lstrip("0")[:12] or 0) for width in re.findall(r"\d+", layout or ""))
     budget.spend(n_filled + form.count("{") * measure(values, budget))
+    require_text(list(values))
 
 
 def _numbers(left: int, right: int, *, is_power: bool = False) -> None:

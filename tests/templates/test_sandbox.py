@@ -1,6 +1,7 @@
 """A chat template comes from the internet: whatever it does, it ends soon, small, and with a clear error."""
 
 import copy
+import re
 import subprocess
 import sys
 import time
@@ -446,3 +447,58 @@ def test_an_enormous_reason_is_told_in_short() -> None:
     with pytest.raises(TemplateFailed) as caught:
         Template("{{ raise_exception('a' * 100000) }}").render(CHAT)
     assert len(str(caught.value)) < 2000
+
+
+OBJECTS = [
+    "joiner()",
+    "cycler(1, 2)",
+    "namespace(a=1)",
+    "range",
+    "dict",
+    "raise_exception",
+    "'abc'.upper",
+    "self",
+    "[1, [joiner()]]",
+    "{'a': joiner()}",
+    "(joiner(), 1)",
+]
+WAYS = [
+    "{{ it }}",
+    "{{ 'a' ~ it }}",
+    "{{ it|string }}",
+    "{{ (it|string)[-4:] }}",
+    "{{ it|upper }}",
+    "{{ it|e }}",
+    "{{ it|pprint }}",
+    "{{ '%s'|format(it) }}",
+    "{{ '%s' % (it,) }}",
+    "{{ '{}'.format(it) }}",
+    "{{ [it]|join }}",
+    "{{ 'x'|replace('x', it) }}",
+    "{{ {it: 1} }}",
+    "{{ [it, 1] }}",
+    "{{ it|default('x') }}",
+]
+
+
+@pytest.mark.parametrize("value", OBJECTS)
+def test_an_object_is_written_in_no_way(value: str) -> None:
+    """Its address is another in every process, so the prompt would be; what is cut from it, or counted, as well."""
+    for way in WAYS:
+        source = re.sub(r"\bit\b", lambda _: f"({value})", way)
+        with pytest.raises(TemplateFailed):
+            Template(source).render([{"role": "user", "content": "hi"}])
+
+
+def test_a_generator_is_written_as_the_list_it_stands_for_or_not_at_all() -> None:
+    """A filter takes its items; to write it alone would print its address."""
+    chat = [{"role": "user", "content": "hi"}]
+    assert Template("{{ messages|map(attribute='role')|string }}").render(chat) == "['user']"
+    with pytest.raises(TemplateFailed, match="it writes out an object of type generator"):
+        Template("{{ messages|map(attribute='role') }}").render(chat)
+
+
+def test_texts_numbers_and_lists_of_them_are_written() -> None:
+    source = "{{ [1, 2.5, none, true, 'a', {'k': [()]}] }}{{ missing }}{{ range(2) }}{{ {'a': 1}.items() }}"
+    written = "[1, 2.5, None, True, 'a', {'k': [()]}]range(0, 2)dict_items([('a', 1)])"
+    assert Template(source).render([{"role": "user", "content": "hi"}]) == written
