@@ -14,10 +14,9 @@ from pathlib import Path
 
 from oasis_harness.registry import ToolRefused
 
-__all__ = ["MAX_FILE_BYTES", "Workspace", "printable", "shortened"]
+from .searching import MAX_FILE_BYTES
 
-MAX_FILE_BYTES = 10_000_000
-"""Larger files are left to the shell: the tools here hold a file in memory."""
+__all__ = ["MAX_FILE_BYTES", "Workspace", "printable", "shortened"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

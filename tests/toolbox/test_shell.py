@@ -1,6 +1,5 @@
 """The shell: bounded output, bounded time, and nothing outlives a call."""
 
-import os
 import subprocess
 import sys
 import time
@@ -15,27 +14,12 @@ from oasis_harness.registry import ToolRefused
 from oasis_harness.toolbox import Workspace
 from oasis_harness.toolbox.shell import ShellTools, _Output
 
+from .processes import wait_until_dead
+
 
 @pytest.fixture
 def tools(tmp_path: Path) -> ShellTools:
     return ShellTools(Workspace(tmp_path))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def wait_until_dead(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not is_alive(pid)
 
 
 @given(st.lists(st.binary(max_size=5_000), max_size=8))
