@@ -5,6 +5,7 @@ refused. Results are bounded, sorted and free of clocks and host names. Nothing 
 does, by each tool's effect), and the shell is no sandbox: what runs in it can reach what the user can.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from oasis_harness.registry import Effect, Tools
@@ -17,8 +18,13 @@ from .workspace import Workspace
 __all__ = ["Workspace", "workspace_tools"]
 
 
-def workspace_tools(root: str | Path) -> Tools:
+def workspace_tools(root: str | Path, *, pass_environment: Iterable[str] = ()) -> Tools:
     """Return the six tools, bound to the folder `root`.
+
+    Args:
+        root: The workspace.
+        pass_environment: Names of variables that commands see, beside PATH, HOME, LANG, LC_*, TERM, TMPDIR, USER,
+            SHELL and VIRTUAL_ENV. No others reach them, and so no API keys.
 
     Raises:
         NotADirectoryError: `root` is not a folder.
@@ -31,5 +37,5 @@ def workspace_tools(root: str | Path) -> Tools:
     tools.add(SearchTools(workspace).search)
     tools.add(files.write_file, effect=Effect.WRITE)
     tools.add(files.edit_file, effect=Effect.WRITE)
-    tools.add(ShellTools(workspace).shell, effect=Effect.EXECUTE)
+    tools.add(ShellTools(workspace, tuple(pass_environment)).shell, effect=Effect.EXECUTE)
     return tools

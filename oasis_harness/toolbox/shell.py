@@ -18,6 +18,7 @@ from functools import partial
 
 from oasis_harness.registry import ToolRefused
 
+from .environment import passed_environment
 from .workspace import Workspace
 
 __all__ = ["ShellTools"]
@@ -37,6 +38,8 @@ class ShellTools:
     """The shell tool of one workspace; its docstring is what the model reads."""
 
     workspace: Workspace
+    pass_environment: tuple[str, ...] = ()
+    """Names of variables that commands see beside the usual ones (`environment.PASSED_NAMES`)."""
 
     def shell(self, command: str, timeout_s: float = 60) -> str:
         """Run a shell command in the workspace. Background processes are stopped when it ends."""
@@ -60,6 +63,7 @@ class ShellTools:
             return subprocess.Popen(
                 ["/bin/sh", "-c", command],
                 cwd=self.workspace.root,
+                env=passed_environment(os.environ, self.pass_environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -56,6 +56,14 @@ def test_input_is_closed(tools: ShellTools) -> None:
     assert tools.shell("cat; read line || echo none") == "none\n[exit code 0]"
 
 
+def test_no_key_of_the_environment_reaches_a_command(tools: ShellTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("BUILD_NUMBER", "7")
+    assert "OPENAI_API_KEY" not in tools.shell("env") and "PATH=" in tools.shell("env")
+    shell = ShellTools(tools.workspace, pass_environment=("BUILD_NUMBER",)).shell
+    assert shell("echo $BUILD_NUMBER $OPENAI_API_KEY") == "7\n[exit code 0]"
+
+
 def test_invalid_utf8_is_replaced_visibly(tools: ShellTools) -> None:
     assert tools.shell(r"printf 'caf\351\n'") == "caf\\xe9\n[exit code 0]"
 
