@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from oasis_harness.registry import on_interrupt
+
 __all__ = ["child_command", "running"]
 
 _LOAD = """\
@@ -50,7 +52,8 @@ def running(module: str, request: bytes) -> Iterator["subprocess.Popen[bytes]"]:
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(request)
-        yield process
+        with on_interrupt(process.kill):
+            yield process
     finally:
         process.kill()
         atexit.unregister(process.kill)
