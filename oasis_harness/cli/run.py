@@ -17,7 +17,7 @@ from oasis_harness.engine import Engine, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
 from oasis_harness.registry import Skills, Tool
 from oasis_harness.replies import ToolCall
-from oasis_harness.toolbox import workspace_tools
+from oasis_harness.toolbox import Sandbox, workspace_tools
 
 from .views import JsonView, TextView, View, visible
 
@@ -41,6 +41,8 @@ class RunOptions:
     max_tokens: int
     skills: Path | None
     reasoning: ReasoningPolicy = ReasoningPolicy.RETAIN
+    sandbox: Sandbox = Sandbox.AUTO
+    has_network: bool = False
 
 
 def run_task(task: str | None, options: RunOptions) -> int:
@@ -103,7 +105,7 @@ def _require_something_to_do(task: str | None, options: RunOptions) -> None:
 
 
 def _session(engine: Engine, options: RunOptions) -> Session:
-    tools = workspace_tools(options.workspace)
+    tools = workspace_tools(options.workspace, sandbox=options.sandbox, has_network=options.has_network)
     skills = Skills([*Skills.shipped(), *(Skills.load(options.skills) if options.skills else ())])
     sampling = Sampling(max_tokens=options.max_tokens)
     path = options.conversation or _new_file()
@@ -125,6 +127,13 @@ def read_reasoning_policy(wish: str) -> ReasoningPolicy:
     if wish not in list(ReasoningPolicy):
         raise OasisError(f"--reasoning is {wish!r}.", remedy=f"Say {' or '.join(ReasoningPolicy)}.")
     return ReasoningPolicy(wish)
+
+
+def read_sandbox(wish: str) -> Sandbox:
+    """Read `auto`, `bubblewrap`, `landlock` or `off`."""
+    if wish not in list(Sandbox):
+        raise OasisError(f"--sandbox is {wish!r}.", remedy=f"Say {', '.join(Sandbox)}.")
+    return Sandbox(wish)
 
 
 def read_tool_choice(wish: str) -> ToolChoice | ChooseTools | None:

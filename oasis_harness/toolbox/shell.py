@@ -2,15 +2,17 @@
 
 The command gets a session of its own, so that no program can wait for an answer on the terminal, and a supervisor that
 ends every process it leaves: at its end, at a timeout, at an interrupt, and when the harness itself dies. Output is
-bounded while it is read. This is not a sandbox.
+bounded while it is read. What a command may touch is bounded where the system can do that (`confined`).
 """
 
 import os
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oasis_harness.registry import ToolRefused
 
+from .confined import Confinement, Sandbox, sandbox_here
 from .environment import passed_environment
 from .output import BoundedOutput
 from .supervised import Command, Ending, run_supervised
@@ -29,6 +31,10 @@ class ShellTools:
     workspace: Workspace
     pass_environment: tuple[str, ...] = ()
     """Names of variables that commands see beside the usual ones (`environment.PASSED_NAMES`)."""
+    sandbox: Sandbox = Sandbox.AUTO
+    has_network: bool = False
+    """Whether commands may reach the network where they are confined."""
+    _has_run: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     def shell(self, command: str, timeout_s: float = 60) -> str:
         """Run a shell command in the workspace. Background processes are stopped when it ends."""
@@ -37,18 +43,42 @@ class ShellTools:
         if "\0" in command:
             raise ToolRefused("The command holds a NUL character. Send it without.")
         output = BoundedOutput()
+        deadline = time.monotonic() + timeout_s
+        note = self._note()
         try:
-            ending = run_supervised(self._command(command), output.add, time.monotonic() + timeout_s)
+            ending = self._run(command, output, deadline)
         except OSError as error:
             ending = Ending(error=f"could not be started: {error.strerror}")
         if ending.error:
             raise ToolRefused(f"The command {ending.error}.")
-        text = output.text()
+        text = note + output.text()
         return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{_in_words(ending, timeout_s)}]"
 
-    def _command(self, command: str) -> Command:
-        environment = passed_environment(os.environ, self.pass_environment)
-        return Command(("/bin/sh", "-c", command), str(self.workspace.root), environment)
+    def _run(self, command: str, output: BoundedOutput, deadline: float) -> Ending:
+        confinement = self._confinement()
+        sandbox = sandbox_here(self.sandbox, confinement)
+        if sandbox is None:
+            raise ToolRefused(f"No command is run: {self.sandbox} does not work here. Use the other tools.")
+        started = Command(
+            ("/bin/sh", "-c", command),
+            str(self.workspace.root),
+            passed_environment(os.environ, self.pass_environment),
+            confinement.landlock_request() if sandbox is Sandbox.LANDLOCK else None,
+        )
+        wrap = confinement.bubblewrap_words if sandbox is Sandbox.BUBBLEWRAP else list
+        return run_supervised(started, output.add, deadline, wrap=wrap)
+
+    def _confinement(self) -> Confinement:
+        return Confinement(self.workspace.root, has_network=self.has_network)
+
+    def _note(self) -> str:
+        """Return the line of the first result that says that nothing confines the commands."""
+        if self.sandbox is not Sandbox.AUTO or self._has_run.is_set():
+            return ""
+        self._has_run.set()
+        if sandbox_here(self.sandbox, self._confinement()) is not Sandbox.OFF:
+            return ""
+        return "[commands run unconfined: neither bubblewrap nor Landlock works here]\n"
 
 
 def _in_words(ending: Ending, timeout_s: float) -> str:

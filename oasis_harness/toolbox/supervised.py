@@ -42,15 +42,19 @@ class Command:
     words: tuple[str, ...]
     folder: str
     environment: Mapping[str, str]
+    landlock: Mapping[str, object] | None = None
+    """What confines it (see `landlock`); None for nothing."""
 
 
-def run_supervised(command: Command, take: Callable[[bytes], None], deadline: float) -> Ending:
-    """Run `command`, hand its output to `take`, and leave nothing of it running.
+def run_supervised(
+    command: Command, take: Callable[[bytes], None], deadline: float, *, wrap: Callable[[list[str]], list[str]] = list
+) -> Ending:
+    """Run `command`, hand its output to `take`, and leave nothing of it running; `wrap` puts the supervisor into a box.
 
     Raises:
         OSError: No process can be started.
     """
-    with _supervisor(child_command("supervisor"), command.environment) as process:
+    with _supervisor(wrap(child_command("supervisor")), command.environment) as process:
         assert process.stdin is not None
         with on_interrupt(process.stdin.close):
             with suppress(BrokenPipeError, ValueError):  # it is gone, or the call is interrupted already
@@ -59,7 +63,10 @@ def run_supervised(command: Command, take: Callable[[bytes], None], deadline: fl
             if report is None:
                 process.stdin.close()
                 report = _read(process, take, time.monotonic() + _ENDING_S)
-    return Ending(**json.loads(report)) if report else Ending(error="was lost: its supervisor was killed")
+    try:
+        return Ending(**json.loads(report or b""))
+    except ValueError:  # what stands there else is an error of the box, with absolute paths
+        return Ending(error="was lost: its supervisor was killed")
 
 
 @contextmanager

@@ -10,7 +10,8 @@ escapes where nothing confines it.
 
 Request: one line of JSON on stdin. Answer: one on stderr, when all is over; stdout is the command's.
 
-    {"words": ["/bin/sh", "-c", "make"], "folder": "/home/me/work", "environment": {"PATH": "/usr/bin"}}
+    {"words": ["/bin/sh", "-c", "make"], "folder": "/home/me/work", "environment": {"PATH": "/usr/bin"},
+     "landlock": {"writable": ["/home/me/work"], "has_network": false}}
 
     {"status": 2, "n_left": 0}
 
@@ -30,6 +31,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from .landlock import restrict_this_process
 
 __all__ = ["main"]
 
@@ -45,6 +49,7 @@ class _Request:
     words: list[str]
     folder: str
     environment: Mapping[str, str]
+    landlock: Mapping[str, Any] | None
 
 
 def main() -> None:
@@ -118,6 +123,8 @@ def _become(request: _Request, failure: int) -> None:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
         os.chdir(request.folder)
+        if request.landlock is not None:
+            restrict_this_process(**request.landlock)
         os.execve(request.words[0], request.words, request.environment)
     except OSError as error:
         os.write(failure, str(error.errno).encode())

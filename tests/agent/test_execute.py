@@ -17,7 +17,7 @@ import sys, time
 from oasis_harness.agent.execute import Limits, execute
 from oasis_harness.replies import ToolCall
 from oasis_harness.toolbox import workspace_tools
-tools = {tool.name: tool for tool in workspace_tools(sys.argv[1])}
+tools = {tool.name: tool for tool in workspace_tools(sys.argv[1], sandbox="off")}
 try:
     execute(tools, ToolCall("1", "shell", {"command": sys.argv[2]}), Limits())
 except KeyboardInterrupt:
@@ -39,7 +39,7 @@ def test_a_call_that_is_interrupted_has_ended_when_it_is_said_so(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_call_that_is_given_up_ends_what_it_started(tmp_path: Path) -> None:
-    tools = {tool.name: tool for tool in workspace_tools(tmp_path)}
+    tools = {tool.name: tool for tool in workspace_tools(tmp_path, sandbox="off")}
     result = execute(tools, ToolCall("1", "shell", {"command": _COMMAND}), Limits(timeout_s=1.5))
     assert result.content == b"error: shell gave no result within 1.5 s"
     assert wait_until_dead(int((tmp_path / "pid").read_text()))

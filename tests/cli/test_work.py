@@ -14,6 +14,7 @@ from oasis_harness.cli.run import RunOptions, ask, work
 from oasis_harness.cli.views import JsonView, TextView
 from oasis_harness.registry import Effect, Tool, Tools
 from oasis_harness.replies import ToolCall
+from oasis_harness.toolbox import Sandbox
 
 READ = '<tool_call>{"name": "read_file", "arguments": {"path": "a.txt"}}</tool_call>'
 
@@ -153,3 +154,16 @@ def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
     for stdin in (None, io.StringIO("y\n")):
         monkeypatch.setattr(sys, "stdin", stdin)
         assert not ask(*write_call())
+
+
+def test_commands_are_confined_unless_the_options_say_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--sandbox` reaches the shell tool: one that cannot work refuses, and `off` runs the command."""
+    call = '<tool_call>{"name": "shell", "arguments": {"command": "echo ran"}}</tool_call>'
+    for number, (sandbox, said) in enumerate([(Sandbox.BUBBLEWRAP, "No command is run"), (Sandbox.OFF, "ran\n[exit")]):
+        wished = options(tmp_path, sandbox=sandbox, allow_all=True, conversation=tmp_path / f"{number}.jsonl")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", "/nowhere")
+            work("go", wished, ScriptedEngine([call, "done"]), JsonView())
+        assert said in capsys.readouterr().out.replace("\\n", "\n")

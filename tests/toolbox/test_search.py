@@ -200,14 +200,16 @@ def test_a_folder_that_is_too_deep_is_passed_over_and_said(tools: SearchTools) -
     """Deeper than a path can be long, and deeper than Python calls functions."""
     put(tools, "a.txt", "needle")
     folder = os.open(tools.workspace.root, os.O_RDONLY)
-    for _ in range(2_500):
-        os.mkdir("deep", dir_fd=folder)
-        inner = os.open("deep", os.O_RDONLY, dir_fd=folder)
+    try:
+        for _ in range(2_500):
+            os.mkdir("deep", dir_fd=folder)
+            inner = os.open("deep", os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        assert tools.search("needle") == "a.txt:1: needle\n[folders too deep to search: 1]"
+    finally:
         os.close(folder)
-        folder = inner
-    os.close(folder)
-    assert tools.search("needle") == "a.txt:1: needle\n[folders too deep to search: 1]"
-    subprocess.run(["rm", "-rf", tools.workspace.root / "deep"], check=True)
+        subprocess.run(["rm", "-rf", tools.workspace.root / "deep"], check=True)  # pytest's own cleaning up recurses
 
 
 def test_the_process_that_searches_loads_the_standard_library_alone() -> None:

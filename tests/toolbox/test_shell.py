@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oasis_harness.registry import ToolRefused
-from oasis_harness.toolbox import Workspace
+from oasis_harness.toolbox import Sandbox, Workspace
 from oasis_harness.toolbox.children import child_command
 from oasis_harness.toolbox.shell import ShellTools
 
@@ -19,7 +19,7 @@ from .processes import children_of, is_alive, started_python, wait_until, wait_u
 
 @pytest.fixture
 def tools(tmp_path: Path) -> ShellTools:
-    return ShellTools(Workspace(tmp_path))
+    return ShellTools(Workspace(tmp_path), sandbox=Sandbox.OFF)
 
 
 def test_both_streams_and_the_exit_code_are_in_the_result(tools: ShellTools) -> None:
@@ -42,7 +42,7 @@ def test_no_key_of_the_environment_reaches_a_command(tools: ShellTools, monkeypa
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("BUILD_NUMBER", "7")
     assert "OPENAI_API_KEY" not in tools.shell("env") and "PATH=" in tools.shell("env")
-    shell = ShellTools(tools.workspace, pass_environment=("BUILD_NUMBER",)).shell
+    shell = ShellTools(tools.workspace, pass_environment=("BUILD_NUMBER",), sandbox=Sandbox.OFF).shell
     assert shell("echo $BUILD_NUMBER $OPENAI_API_KEY") == "7\n[exit code 0]"
 
 
@@ -111,11 +111,11 @@ def test_a_timeout_ends_what_has_left_the_group(tools: ShellTools) -> None:
 _RUNS = """
 import sys, time
 from pathlib import Path
-from oasis_harness.toolbox import Workspace
+from oasis_harness.toolbox import Sandbox, Workspace
 from oasis_harness.toolbox.children import child_command
 from oasis_harness.toolbox.shell import ShellTools
 try:
-    ShellTools(Workspace(Path(sys.argv[1]))).shell(sys.argv[2], timeout_s=120)
+    ShellTools(Workspace(Path(sys.argv[1])), sandbox=Sandbox(sys.argv[3])).shell(sys.argv[2], timeout_s=120)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     time.sleep(60)
@@ -129,7 +129,7 @@ _COMMAND = "%s sh -c 'sleep 60 & echo $! > part; mv part pid; sleep 60' & sleep 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_command_ends_with_the_harness_however_that_ends(tmp_path: Path, number: int) -> None:
     """An interrupt ends the command and not the harness; all others end both."""
-    process = started_python(_RUNS, tmp_path, _COMMAND % ("setsid" if sys.platform == "linux" else ""))
+    process = started_python(_RUNS, tmp_path, _COMMAND % ("setsid" if sys.platform == "linux" else ""), "off")
     assert wait_until((tmp_path / "pid").exists, 30)
     supervisors = children_of(process.pid)
     process.send_signal(number)
@@ -144,12 +144,12 @@ def test_a_command_ends_with_the_harness_however_that_ends(tmp_path: Path, numbe
 _INTERRUPTED = """
 import sys, threading, time
 from pathlib import Path
-from oasis_harness.toolbox import Workspace
+from oasis_harness.toolbox import Sandbox, Workspace
 from oasis_harness.toolbox.children import child_command
 from oasis_harness.toolbox.shell import ShellTools
 root = Path(sys.argv[1])
 command = "sleep 60 & echo $! > part; mv part pid; sleep 60"
-threading.Thread(target=ShellTools(Workspace(root)).shell, args=(command,), daemon=True).start()
+threading.Thread(target=ShellTools(Workspace(root), sandbox=Sandbox.OFF).shell, args=(command,), daemon=True).start()
 while not (root / "pid").exists():
     time.sleep(0.01)
 """
