@@ -105,10 +105,15 @@ def _require_something_to_do(task: str | None, options: RunOptions) -> None:
 
 
 def _session(engine: Engine, options: RunOptions) -> Session:
-    tools = workspace_tools(options.workspace, sandbox=options.sandbox, has_network=options.has_network)
+    path = options.conversation or _new_file()
+    tools = workspace_tools(
+        options.workspace,
+        sandbox=options.sandbox,
+        has_network=options.has_network,
+        protected=[path, *([options.skills] if options.skills else [])],
+    )
     skills = Skills([*Skills.shipped(), *(Skills.load(options.skills) if options.skills else ())])
     sampling = Sampling(max_tokens=options.max_tokens)
-    path = options.conversation or _new_file()
     if path.is_file() and path.stat().st_size:
         return Session.load(path, engine, tools=tools, skills=skills, reasoning=options.reasoning, sampling=sampling)
     return Session(

@@ -26,6 +26,7 @@ def workspace_tools(
     pass_environment: Iterable[str] = (),
     sandbox: Sandbox | str = Sandbox.AUTO,
     has_network: bool = False,
+    protected: Iterable[str | Path] = (),
 ) -> Tools:
     """Return the six tools, bound to the folder `root`.
 
@@ -36,12 +37,15 @@ def workspace_tools(
         sandbox: What confines commands: `auto` takes bubblewrap, else Landlock, and says in the first result where
             neither works; `off` nothing; `bubblewrap` or `landlock` that one, or no command is run.
         has_network: Whether commands that are confined may reach the network.
+        protected: Files and folders, existing or not, that are not written: the conversation's own file, skills. The
+            folders of version control (.git, .hg, .svn) never are. Of the commands only bubblewrap holds back those of
+            `protected` that exist.
 
     Raises:
         NotADirectoryError: `root` is not a folder.
         ValueError: There is no such sandbox.
     """
-    workspace = Workspace(Path(root))
+    workspace = Workspace(Path(root), tuple(map(Path, protected)))
     files = FileTools(workspace)
     commands = ShellTools(workspace, tuple(pass_environment), Sandbox(sandbox), has_network)
     tools = Tools()

@@ -69,7 +69,7 @@ class ShellTools:
         return run_supervised(started, output.add, deadline, wrap=wrap)
 
     def _confinement(self) -> Confinement:
-        return Confinement(self.workspace.root, has_network=self.has_network)
+        return Confinement(self.workspace.root, self.workspace.protected, has_network=self.has_network)
 
     def _note(self) -> str:
         """Return the line of the first result that says that nothing confines the commands."""

@@ -167,3 +167,14 @@ def test_commands_are_confined_unless_the_options_say_otherwise(
             patch.setenv("PATH", "/nowhere")
             work("go", wished, ScriptedEngine([call, "done"]), JsonView())
         assert said in capsys.readouterr().out.replace("\\n", "\n")
+
+
+def test_the_conversation_and_the_skills_are_not_written_by_their_own_agent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They lie in the workspace here, as they do where somebody keeps everything in one folder."""
+    (tmp_path / "skills").mkdir()
+    call = '<tool_call>{"name": "write_file", "arguments": {"path": "%s", "content": "x"}}</tool_call>'
+    replies = [call % "c.jsonl", call % "skills/new/SKILL.md", "done"]
+    work("go", options(tmp_path, skills=tmp_path / "skills", allow_all=True), ScriptedEngine(replies), JsonView())
+    assert capsys.readouterr().out.count("the harness keeps it for itself") == 2

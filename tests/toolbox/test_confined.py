@@ -67,6 +67,14 @@ def test_the_folder_of_git_is_read_only_where_it_can_be(root: Path) -> None:
     assert not (root / ".git" / "hooks" / "pre-commit").exists() and not (root / "g").exists()
 
 
+@needs[Sandbox.BUBBLEWRAP]
+def test_what_the_caller_protects_is_read_only_where_it_can_be(root: Path) -> None:
+    (root / "c.jsonl").write_text("{}\n")
+    tools = ShellTools(Workspace(root, (root / "c.jsonl", root / "later")), sandbox=Sandbox.BUBBLEWRAP)
+    assert "Read-only" in tools.shell("echo x >> c.jsonl")
+    assert tools.shell("echo x > other; cat c.jsonl") == "{}\n[exit code 0]"
+
+
 @each_mechanism
 def test_there_is_no_network_unless_it_is_allowed(root: Path, sandbox: Sandbox) -> None:
     if sandbox is Sandbox.LANDLOCK and landlock_version() < 4:
