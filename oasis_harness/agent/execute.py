@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from oasis_harness.canonical import text_bytes
 from oasis_harness.conversation import ToolResult
 from oasis_harness.errors import BadArguments
-from oasis_harness.registry import Tool, ToolRefused
+from oasis_harness.registry import Interrupt, Tool, ToolRefused
 from oasis_harness.replies import ToolCall
 
 __all__ = ["Limits", "denied", "execute", "interrupted", "out_of_turns", "too_long"]
@@ -23,7 +23,11 @@ class Limits:
     max_bytes: int = 16_000
     """Longer results keep their beginning and their end."""
     timeout_s: float = 300.0
-    """After this the call is given up; its thread is left to itself."""
+    """After this the call is given up: what it started by way of `registry.on_interrupt` ends, its thread is left."""
+
+
+_ENDING_S = 10.0
+"""How long an interrupted call may take to end what it started."""
 
 
 def execute(tools: Mapping[str, Tool], call: ToolCall, limits: Limits) -> ToolResult:
@@ -66,19 +70,33 @@ def _error(call: ToolCall, message: str) -> ToolResult:
 def _run(tool: Tool, call: ToolCall, timeout_s: float) -> tuple[str, bool]:
     """Run the tool on a thread of its own, so that one that hangs does not hang the loop."""
     done: list[tuple[str, bool]] = []
+    interrupt, has_ended = Interrupt(), threading.Event()
 
     def work() -> None:
-        try:
-            done.append((tool.call(call.arguments), False))
-        except (BadArguments, ToolRefused) as error:
-            done.append((f"error: {error}", True))
-        except BaseException as error:  # noqa: BLE001 - a tool is foreign code; the model reads what it raised
-            done.append((f"error: {type(error).__name__}: {error}", True))
+        with interrupt.entered():
+            done.append(_attempt(tool, call))
+        has_ended.set()
 
-    thread = threading.Thread(target=work, name=f"tool {tool.name}", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
+    threading.Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
+    try:
+        has_ended.wait(timeout_s)  # an event: a thread whose join is interrupted counts as ended, in CPython 3.11
+    except BaseException:
+        interrupt.set()
+        has_ended.wait(_ENDING_S)  # what is recorded as interrupted has ended by then
+        raise
+    if not has_ended.is_set():
+        interrupt.set()
     return done[0] if done else (f"error: {tool.name} gave no result within {timeout_s:g} s", True)
+
+
+def _attempt(tool: Tool, call: ToolCall) -> tuple[str, bool]:
+    """Run the tool and return its text, and whether that says what went wrong."""
+    try:
+        return tool.call(call.arguments), False
+    except (BadArguments, ToolRefused) as error:
+        return f"error: {error}", True
+    except BaseException as error:  # noqa: BLE001 - a tool is foreign code; the model reads what it raised
+        return f"error: {type(error).__name__}: {error}", True
 
 
 def _bounded(data: bytes, max_bytes: int) -> bytes:

@@ -137,9 +137,18 @@ def run(
     reasoning: Annotated[
         str, typer.Option(help="What was thought before a new task, where the template drops it: retain or epoch.")
     ] = "retain",
+    sandbox: Annotated[str, typer.Option(help="What confines commands: auto, bubblewrap, landlock or off.")] = "auto",
+    network: Annotated[bool, typer.Option("--network", help="Let confined commands reach the network.")] = False,
 ) -> None:
     """Work on TASK with the tools of a workspace, and show after every turn what was reused."""
-    from .run import RunOptions, read_reasoning_policy, read_strictness, read_tool_choice, run_task
+    from .run import (
+        RunOptions,
+        read_reasoning_policy,
+        read_sandbox,
+        read_strictness,
+        read_tool_choice,
+        run_task,
+    )
 
     options = RunOptions(
         model=model,
@@ -153,6 +162,8 @@ def run(
         max_tokens=max_tokens,
         skills=skills,
         reasoning=read_reasoning_policy(reasoning),
+        sandbox=read_sandbox(sandbox),
+        has_network=network,
     )
     sys.exit(run_task(task, options))
 

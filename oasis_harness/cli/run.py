@@ -26,7 +26,7 @@ from oasis_harness.embedded import open_engine
 from oasis_harness.engine import Engine, Reuse, Sampling, ToolChoice
 from oasis_harness.errors import OasisError, ReuseWarning
 from oasis_harness.registry import Skills
-from oasis_harness.toolbox import workspace_tools
+from oasis_harness.toolbox import Sandbox, workspace_tools
 
 from .approval import ask
 from .views import JsonView, TextView, View
@@ -36,6 +36,7 @@ __all__ = [
     "RunOptions",
     "Strictness",
     "read_reasoning_policy",
+    "read_sandbox",
     "read_strictness",
     "read_tool_choice",
     "run_task",
@@ -70,6 +71,8 @@ class RunOptions:
     max_tokens: int
     skills: Path | None
     reasoning: ReasoningPolicy = ReasoningPolicy.RETAIN
+    sandbox: Sandbox = Sandbox.AUTO
+    has_network: bool = False
 
 
 def run_task(task: str | None, options: RunOptions) -> int:
@@ -140,10 +143,15 @@ def _require_something_to_do(task: str | None, options: RunOptions) -> None:
 
 
 def _session(engine: Engine, options: RunOptions) -> Session:
-    tools = workspace_tools(options.workspace)
+    path = options.conversation or _new_file()
+    tools = workspace_tools(
+        options.workspace,
+        sandbox=options.sandbox,
+        has_network=options.has_network,
+        protected=[path, *([options.skills] if options.skills else [])],
+    )
     skills = Skills([*Skills.shipped(), *(Skills.load(options.skills) if options.skills else ())])
     sampling = Sampling(max_tokens=options.max_tokens)
-    path = options.conversation or _new_file()
     if path.is_file() and path.stat().st_size:
         return Session.load(path, engine, tools=tools, skills=skills, reasoning=options.reasoning, sampling=sampling)
     return Session(
@@ -169,6 +177,13 @@ def read_strictness(wish: str) -> Strictness:
     if wish not in list(Strictness):
         raise OasisError(f"--strict={wish} is unknown.", remedy="Say --strict, or --strict=cold.")
     return Strictness(wish)
+
+
+def read_sandbox(wish: str) -> Sandbox:
+    """Read `auto`, `bubblewrap`, `landlock` or `off`."""
+    if wish not in list(Sandbox):
+        raise OasisError(f"--sandbox is {wish!r}.", remedy=f"Say {', '.join(Sandbox)}.")
+    return Sandbox(wish)
 
 
 def read_tool_choice(wish: str) -> ToolChoice | ChooseTools | None:

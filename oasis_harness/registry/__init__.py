@@ -6,7 +6,19 @@ head, the body on demand. This room never renders a prompt, never decides whethe
 tool unless its `call` is asked to.
 """
 
+from .interrupts import Interrupt, on_interrupt
 from .skills import Skill, Skills, frozen_tools
 from .tools import Effect, Group, Tool, ToolRefused, Tools
 
-__all__ = ["Effect", "Group", "Skill", "Skills", "Tool", "ToolRefused", "Tools", "frozen_tools"]
+__all__ = [
+    "Effect",
+    "Group",
+    "Interrupt",
+    "Skill",
+    "Skills",
+    "Tool",
+    "ToolRefused",
+    "Tools",
+    "frozen_tools",
+    "on_interrupt",
+]

@@ -64,7 +64,7 @@ class FileTools:
 
     def write_file(self, path: str, content: str) -> str:
         """Create a new file. To change an existing one use edit_file."""
-        target = self.workspace.resolve(path)
+        target = self.workspace.writable(path)
         shown = self.workspace.shown(target)
         with self.workspace.refusing(target):
             if target.exists():
@@ -82,6 +82,7 @@ class FileTools:
             old: Text to replace, exactly as in the file; it must occur once.
             new: Text to put there.
         """
+        self.workspace.writable(path)
         target, data = self.workspace.read_bytes(path)
         edited, message = edit_bytes(data, old, new, shown=self.workspace.shown(target))
         with self.workspace.refusing(target):

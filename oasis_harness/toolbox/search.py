@@ -1,33 +1,29 @@
-"""Search the files of a workspace for a regular expression.
+"""Search the files of a workspace for a regular expression, in bounded time.
 
 Files come in the byte order of their paths, so that two machines list the same matches in the same order. Symlinks,
 binary files, oversized files, files that may not be read, and the folders of version control and caches are passed
-over.
+over. The work is done by a process that can be killed (`searching`); what it found until then is kept:
+
+    src/a.py:3: needle
+    [time ran out after 10 s in src/huge.js; files before it: 41. Narrow the pattern or the path]
 """
 
+import json
 import os
-import re
+import selectors
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from oasis_harness.registry import ToolRefused
 
-from .workspace import MAX_FILE_BYTES, Workspace
+from .children import running
+from .searching import raw_name
+from .workspace import Workspace, printable
 
 __all__ = ["SearchTools"]
 
-_SKIPPED = frozenset(
-    {".git", ".hg", ".svn", ".jj", ".venv", "venv", "node_modules", "__pycache__"}
-    | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox", ".cache"}
-)
 _MAX_MATCHES = 200
-_MAX_LINE = 200
-_BEFORE = 80
-"""Characters of a long line shown before the match."""
-
-_WINDOW, _OVERLAP = 2_000, 500
-"""Characters of a long line searched at once: `.*x` is quadratic, and a minified file is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +31,8 @@ class SearchTools:
     """The search tool of one workspace; its docstring is what the model reads."""
 
     workspace: Workspace
+    time_s: float = 10.0
+    """How long one search may take, in seconds."""
 
     def search(self, pattern: str, path: str = ".", limit: int = 50) -> str:
         """Search files for a regular expression; gives file:line: text.
@@ -44,80 +42,82 @@ class SearchTools:
             path: File or folder to search.
             limit: Most matches.
         """
-        expression = _compiled(pattern)
         target = self.workspace.existing(path)
         limit = min(max(limit, 1), _MAX_MATCHES)
-        matches: list[str] = []
-        n_files = 0
-        for file in _files(target):
-            n_files += 1
-            for line in _matches(expression, file):
-                matches.append(f"{self.workspace.shown(file)}:{line}")
-                if len(matches) > limit:
-                    hint = "narrow the pattern or the path to see others"
-                    return "\n".join([*matches[:limit], f"[first {limit} matches; {hint}]"])
-        return "\n".join(matches) or f"[no match in {n_files} files]"
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        remedy = r"To find . * + ? ( ) [ { | \ literally, put a backslash before each."
-        raise ToolRefused(f"{pattern!r} is not a regular expression: {error}. {remedy}") from None
-
-
-def _files(target: Path) -> Iterator[Path]:
-    """Walk `target` in byte order; iterative, since a model may have nested folders beyond Python's recursion limit."""
-    pending = [target]
-    while pending:
-        place = pending.pop()
-        if not place.is_dir():
-            yield place
-            continue
+        request = {
+            "root": raw_name(str(self.workspace.root)),
+            "parts": [raw_name(part) for part in target.relative_to(self.workspace.root).parts],
+            "pattern": pattern,
+            "limit": limit,
+            "time_s": self.time_s,
+        }
+        found = _Found()
         try:
-            with os.scandir(place) as entries:
-                inside = [entry for entry in entries if _is_searched(entry)]
-        except OSError:
-            continue
-        inside.sort(key=lambda entry: os.fsencode(entry.name) + b"/" * entry.is_dir(), reverse=True)
-        pending += [place / entry.name for entry in inside]
+            for kind, value in _answers(json.dumps(request).encode(), time.monotonic() + self.time_s):
+                found.take(kind, value)
+        except OSError as error:
+            raise ToolRefused(f"The search could not be started: {error.strerror}.") from None
+        if found.refusal:
+            remedy = r"To find . * + ? ( ) [ { | \ literally, put a backslash before each."
+            raise ToolRefused(f"{pattern!r} is not a regular expression: {found.refusal}. {remedy}")
+        return found.text(limit, self.time_s)
 
 
-def _is_searched(entry: "os.DirEntry[str]") -> bool:
-    if entry.is_dir(follow_symlinks=False):
-        return entry.name not in _SKIPPED
-    return entry.is_file(follow_symlinks=False)
+def _answers(request: bytes, deadline: float) -> Iterator[tuple[str, str | int]]:
+    """Yield what the searching process says; at the deadline `("late", 0)`, and the process is killed."""
+    waiting = b""
+    with running("searching", request) as process, selectors.DefaultSelector() as selector:
+        assert process.stdout is not None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while (remaining := deadline - time.monotonic()) > 0:
+            if not selector.select(remaining):
+                continue
+            chunk = os.read(process.stdout.fileno(), 65536)
+            if not chunk:
+                return
+            *lines, waiting = (waiting + chunk).split(b"\n")
+            yield from map(json.loads, lines)
+    yield "late", 0
 
 
-def _matches(expression: re.Pattern[str], file: Path) -> Iterator[str]:
-    """Yield `line number: text` for each line that matches."""
-    try:
-        if not file.is_file() or file.stat().st_size > MAX_FILE_BYTES:
-            return
-        data = file.read_bytes()
-    except OSError:
-        return
-    if b"\0" in data:
-        return
-    for number, line in enumerate(data.decode("utf-8-sig", "backslashreplace").split("\n"), start=1):
-        line = line.removesuffix("\r")
-        if (match := _first_match(expression, line)) is not None:
-            yield f"{number}: {_around(line, match.start())}"
+@dataclass(slots=True)
+class _Found:
+    """What the searching process has said so far."""
 
+    matches: list[str] = field(default_factory=list)
+    n_files: int = 0
+    """Files begun, the last one included."""
+    file: str = ""
+    """The name of the last file begun, for the model."""
+    refusal: str = ""
+    is_late: bool = False
+    n_too_deep: int | None = None
+    """Folders not walked; None before the search came to its end."""
 
-def _first_match(expression: re.Pattern[str], line: str) -> re.Match[str] | None:
-    """Search a line; one longer than _WINDOW in overlapping windows, whose ends count as line ends."""
-    for start in range(0, max(len(line) - _OVERLAP, 1), _WINDOW - _OVERLAP):
-        if (match := expression.search(line, start, start + _WINDOW)) is not None:
-            return match
-    return None
+    def take(self, kind: str, value: str | int) -> None:
+        match kind, value:
+            case "file", str(name):
+                self.n_files += 1
+                self.file = printable(os.fsdecode(name.encode("latin-1")))
+            case "match", str(line):
+                self.matches.append(f"{self.file}:{line}")
+            case "refused", str(why):
+                self.refusal = why
+            case "end", int(number):
+                self.n_too_deep = number
+            case _:
+                self.is_late = True
 
-
-def _around(line: str, place: int) -> str:
-    """Cut a long line to the part around `place`."""
-    if len(line) <= _MAX_LINE:
-        return line
-    start = min(max(place - _BEFORE, 0), len(line) - _MAX_LINE)
-    stop = start + _MAX_LINE
-    return "…" * (start > 0) + line[start:stop] + "…" * (stop < len(line))
+    def text(self, limit: int, time_s: float) -> str:
+        """Return the result as the model reads it."""
+        if len(self.matches) > limit:
+            hint = "narrow the pattern or the path to see others"
+            return "\n".join([*self.matches[:limit], f"[first {limit} matches; {hint}]"])
+        if self.n_too_deep is None:
+            why = f"time ran out after {time_s:g} s" if self.is_late else "the search broke off"
+            place = f" in {self.file}" if self.file else ""
+            remedy = "Narrow the pattern or the path"
+            return "\n".join([*self.matches, f"[{why}{place}; files before it: {max(self.n_files - 1, 0)}. {remedy}]"])
+        lines = self.matches or [f"[no match in {self.n_files} files]"]
+        passed_over = [f"[folders too deep to search: {self.n_too_deep}]"] if self.n_too_deep else []
+        return "\n".join([*lines, *passed_over])

@@ -8,16 +8,16 @@ a symlink between check and use.
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from oasis_harness.registry import ToolRefused
 
-__all__ = ["MAX_FILE_BYTES", "Workspace", "printable", "shortened"]
+from .protected import protecting
+from .searching import MAX_FILE_BYTES
 
-MAX_FILE_BYTES = 10_000_000
-"""Larger files are left to the shell: the tools here hold a file in memory."""
+__all__ = ["MAX_FILE_BYTES", "Workspace", "printable", "shortened"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -28,11 +28,14 @@ class Workspace:
 
     root: Path
     """Absolute, without symlinks; it is never shown to the model."""
+    protected: tuple[Path, ...] = ()
+    """Files and folders, existing or not, that the tools do not write: what the harness keeps for itself."""
 
     def __post_init__(self) -> None:
         if not self.root.is_dir():
             raise NotADirectoryError(f"The workspace {self.root} is not a folder. Create it or name another.")
         object.__setattr__(self, "root", self.root.resolve())
+        object.__setattr__(self, "protected", tuple(path.resolve() for path in self.protected))
 
     def resolve(self, path: str) -> Path:
         """Return where `path` leads, symlinks followed; it need not exist.
@@ -46,6 +49,22 @@ class Workspace:
             raise ToolRefused(f"{path!r} is not a usable path. Send one like src/main.py.") from None
         if not target.is_relative_to(self.root):
             raise ToolRefused(f"{path!r} is outside the workspace. Send a path relative to it, like src/main.py.")
+        return target
+
+    def writable(self, path: str) -> Path:
+        """Return where `path` leads, to what may be written or created; every tool that writes asks here.
+
+        Raises:
+            ToolRefused: It leads out of the workspace, is protected (see `protected`), or has a second name, which may
+                lie anywhere.
+        """
+        target = self.resolve(path)
+        if why := protecting(self.root, target, self.protected):
+            raise ToolRefused(f"{self.shown(target)} is not written: {why}. Write another file.")
+        with self.refusing(target), suppress(FileNotFoundError, NotADirectoryError):
+            if target.is_file() and target.stat().st_nlink > 1:
+                remedy = "Write a new file with write_file instead."
+                raise ToolRefused(f"{self.shown(target)} is a hard link, its other names may be anywhere. {remedy}")
         return target
 
     def shown(self, target: Path) -> str:

@@ -85,6 +85,7 @@ def test_help_names_the_commands() -> None:
         (["run", "x", "--model", ""], "a model has a name"),
         (["run", "x", "--max-turns", "0"], "Usage: "),
         (["run", "x", "--model", "no-such-model"], "no model 'no-such-model'"),
+        (["run", "x", "--sandbox", "chroot"], "--sandbox is 'chroot'"),
         (["models", "path", "no-such-model"], "no-such-model is not on this machine"),
         (["models", "pull", "no-such-model"], "no model 'no-such-model'"),
     ],

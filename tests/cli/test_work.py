@@ -20,6 +20,7 @@ from oasis_harness.cli.run import RunOptions, Strictness, work
 from oasis_harness.cli.views import JsonView, TextView
 from oasis_harness.registry import Effect, Tool, Tools
 from oasis_harness.replies import ToolCall
+from oasis_harness.toolbox import Sandbox
 
 READ = '<tool_call>{"name": "read_file", "arguments": {"path": "a.txt"}}</tool_call>'
 
@@ -217,3 +218,27 @@ def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, ter
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert not ask(*write_call(), terminal=terminal)
     assert sys.stdin.read() == "y\n"
+
+
+def test_commands_are_confined_unless_the_options_say_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--sandbox` reaches the shell tool: one that cannot work refuses, and `off` runs the command."""
+    call = '<tool_call>{"name": "shell", "arguments": {"command": "echo ran"}}</tool_call>'
+    for number, (sandbox, said) in enumerate([(Sandbox.BUBBLEWRAP, "No command is run"), (Sandbox.OFF, "ran\n[exit")]):
+        wished = options(tmp_path, sandbox=sandbox, allow_all=True, conversation=tmp_path / f"{number}.jsonl")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", "/nowhere")
+            work("go", wished, ScriptedEngine([call, "done"]), JsonView())
+        assert said in capsys.readouterr().out.replace("\\n", "\n")
+
+
+def test_the_conversation_and_the_skills_are_not_written_by_their_own_agent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They lie in the workspace here, as they do where somebody keeps everything in one folder."""
+    (tmp_path / "skills").mkdir()
+    call = '<tool_call>{"name": "write_file", "arguments": {"path": "%s", "content": "x"}}</tool_call>'
+    replies = [call % "c.jsonl", call % "skills/new/SKILL.md", "done"]
+    work("go", options(tmp_path, skills=tmp_path / "skills", allow_all=True), ScriptedEngine(replies), JsonView())
+    assert capsys.readouterr().out.count("the harness keeps it for itself") == 2

@@ -1,6 +1,10 @@
 """Search: every match of the naive way, in byte order of the paths, bounded."""
 
+import os
 import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,10 @@ from hypothesis import strategies as st
 
 from oasis_harness.registry import ToolRefused
 from oasis_harness.toolbox import Workspace
+from oasis_harness.toolbox.children import child_command
 from oasis_harness.toolbox.search import SearchTools
+
+from .processes import children_of, started_python, wait_until, wait_until_dead
 
 
 @pytest.fixture
@@ -113,3 +120,101 @@ def test_bad_utf8_is_searched_and_shown_escaped(tools: SearchTools) -> None:
 def test_a_missing_path_is_refused(tools: SearchTools) -> None:
     with pytest.raises(ToolRefused, match="There is no src"):
         tools.search("x", "src")
+
+
+# Time
+
+
+RUNAWAY = "(a|a)*$"
+
+
+def put_runaway(tools: SearchTools, name: str) -> None:
+    """Write a line on which RUNAWAY takes 2 to the 60th steps."""
+    put(tools, name, "a" * 60 + "b")
+
+
+@pytest.mark.slow
+def test_an_expression_that_runs_away_is_ended_and_what_was_found_is_said(tmp_path: Path) -> None:
+    tools = SearchTools(Workspace(tmp_path), time_s=0.8)
+    put(tools, "a.txt", "aa")
+    put_runaway(tools, "b.txt")
+    put(tools, "c.txt", "aa")
+    start = time.monotonic()
+    assert tools.search(RUNAWAY).split("\n") == [
+        "a.txt:1: aa",
+        "[time ran out after 0.8 s in b.txt; files before it: 1. Narrow the pattern or the path]",
+    ]
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.slow
+def test_one_line_of_ten_megabytes_does_not_hold_the_search(tmp_path: Path) -> None:
+    tools = SearchTools(Workspace(tmp_path), time_s=0.5)
+    put(tools, "a.txt", "y" * 9_999_999)
+    assert tools.search(".*x").startswith("[time ran out after 0.5 s in a.txt; files before it: 0.")
+
+
+@pytest.mark.slow
+def test_an_expression_that_is_long_to_compile_is_ended_too(tmp_path: Path) -> None:
+    tools = SearchTools(Workspace(tmp_path), time_s=0.5)
+    assert tools.search("(?i)" + "[\0-\U0010ffff][^a]" * 1_000).startswith("[time ran out after 0.5 s; files")
+
+
+_SEARCHES = """
+import sys
+from pathlib import Path
+from oasis_harness.toolbox import Workspace
+from oasis_harness.toolbox.search import SearchTools
+try:
+    SearchTools(Workspace(Path(sys.argv[1])), time_s=float(sys.argv[2])).search("(a|a)*$")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_the_search_and_leaves_no_process(tools: SearchTools, number: int) -> None:
+    """Ctrl-C at once; where the harness had no say any more, the search ends by itself when its time is over."""
+    put_runaway(tools, "a.txt")
+    process = started_python(_SEARCHES, tools.workspace.root, 60 if number == signal.SIGINT else 0.5)
+    assert wait_until(lambda: bool(children_of(process.pid)))
+    searching = children_of(process.pid)
+    process.send_signal(number)
+    assert process.communicate(timeout=20)[0] == ("interrupted\n" if number == signal.SIGINT else "")
+    assert all(map(wait_until_dead, searching))
+
+
+def test_nothing_of_the_workspace_is_run_by_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = SearchTools(Workspace(tmp_path))
+    for name in ["json.py", "re.py", "beneath.py", "sitecustomize.py"]:
+        put(tools, name, "open('run', 'w')\nneedle\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert len(tools.search("needle").split("\n")) == 4
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_too_deep_is_passed_over_and_said(tools: SearchTools) -> None:
+    """Deeper than a path can be long, and deeper than Python calls functions."""
+    put(tools, "a.txt", "needle")
+    folder = os.open(tools.workspace.root, os.O_RDONLY)
+    try:
+        for _ in range(2_500):
+            os.mkdir("deep", dir_fd=folder)
+            inner = os.open("deep", os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        assert tools.search("needle") == "a.txt:1: needle\n[folders too deep to search: 1]"
+    finally:
+        os.close(folder)
+        subprocess.run(["rm", "-rf", tools.workspace.root / "deep"], check=True)  # pytest's own cleaning up recurses
+
+
+def test_the_process_that_searches_loads_the_standard_library_alone() -> None:
+    """It is started without site packages; an import of the package would end it."""
+    words = child_command("searching")
+    report = "import sys; print([name for name in sys.modules if 'oasis' in name or 'pydantic' in name])"
+    words[words.index("-c") + 1] = words[words.index("-c") + 1].replace(".main()", f"\n{report}")
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"

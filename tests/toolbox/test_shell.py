@@ -1,6 +1,6 @@
 """The shell: bounded output, bounded time, and nothing outlives a call."""
 
-import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,52 +8,18 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from oasis_harness.registry import ToolRefused
-from oasis_harness.toolbox import Workspace
-from oasis_harness.toolbox.shell import ShellTools, _Output
+from oasis_harness.toolbox import Sandbox, Workspace
+from oasis_harness.toolbox.children import child_command
+from oasis_harness.toolbox.shell import ShellTools
+
+from .processes import children_of, is_alive, started_python, wait_until, wait_until_dead
 
 
 @pytest.fixture
 def tools(tmp_path: Path) -> ShellTools:
-    return ShellTools(Workspace(tmp_path))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def wait_until_dead(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not is_alive(pid)
-
-
-@given(st.lists(st.binary(max_size=5_000), max_size=8))
-def test_bounded_output_is_the_beginning_and_the_end(chunks: list[bytes]) -> None:
-    output, data = _Output(), b"".join(chunks)
-    for chunk in chunks:
-        output.add(chunk)
-    assert len(output.head) + len(output.tail) <= 8_000
-    assert data.startswith(output.head) and data.endswith(output.tail)
-    assert len(output.head) + output.n_left_out + len(output.tail) == len(data)
-    output.text().encode("utf-8")
-
-
-@given(st.integers(0, 3), st.sampled_from("aä€🙂"), st.integers(0, 3))
-def test_a_cut_never_splits_a_character(n_before: int, character: str, n_after: int) -> None:
-    output = _Output()
-    output.add(b"." * n_before + character.encode() * 9_000 + b"." * n_after)
-    assert "\\x" not in output.text() and output.n_left_out
+    return ShellTools(Workspace(tmp_path), sandbox=Sandbox.OFF)
 
 
 def test_both_streams_and_the_exit_code_are_in_the_result(tools: ShellTools) -> None:
@@ -70,6 +36,14 @@ def test_it_runs_in_the_workspace(tools: ShellTools) -> None:
 
 def test_input_is_closed(tools: ShellTools) -> None:
     assert tools.shell("cat; read line || echo none") == "none\n[exit code 0]"
+
+
+def test_no_key_of_the_environment_reaches_a_command(tools: ShellTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("BUILD_NUMBER", "7")
+    assert "OPENAI_API_KEY" not in tools.shell("env") and "PATH=" in tools.shell("env")
+    shell = ShellTools(tools.workspace, pass_environment=("BUILD_NUMBER",), sandbox=Sandbox.OFF).shell
+    assert shell("echo $BUILD_NUMBER $OPENAI_API_KEY") == "7\n[exit code 0]"
 
 
 def test_invalid_utf8_is_replaced_visibly(tools: ShellTools) -> None:
@@ -102,25 +76,80 @@ def test_a_command_that_closed_its_output_is_still_waited_for(tools: ShellTools)
     assert tools.shell("exec >&- 2>&-; exit 4") == "[exit code 4]"
 
 
+_LEAVES_ITS_GROUP = pytest.mark.skipif(sys.platform != "linux", reason="only Linux brings orphans to the supervisor")
+
+
 @pytest.mark.parametrize(
-    "command", ["sleep 60 & echo $!", "yes > /dev/null & echo $!", "(trap '' HUP; sleep 60) & echo $!"]
+    "command",
+    [
+        "sleep 60 & echo $!",
+        "yes > /dev/null & echo $!",
+        "(trap '' HUP TERM; sleep 60) & echo $!",
+        pytest.param("setsid sleep 60 & echo $!", marks=_LEAVES_ITS_GROUP),
+        pytest.param(
+            "(setsid sh -c 'echo $$; touch up; sleep 60; true' &) & until [ -e up ]; do :; done",
+            marks=_LEAVES_ITS_GROUP,
+        ),
+    ],
 )
 def test_what_runs_in_the_background_ends_with_the_call(tools: ShellTools, command: str) -> None:
-    """Also where it holds the output open, and the call does not wait for it."""
+    """Also where it holds the output open, and where it has left the group and lost its parent."""
     start = time.monotonic()
     pid, ending = tools.shell(command, timeout_s=30).split("\n")
     assert ending == "[exit code 0]" and time.monotonic() - start < 10
-    assert wait_until_dead(int(pid))
+    assert not is_alive(int(pid))
+
+
+@_LEAVES_ITS_GROUP
+def test_a_timeout_ends_what_has_left_the_group(tools: ShellTools) -> None:
+    command = "setsid sh -c 'setsid sleep 60 & echo $!; sleep 60' & sleep 60"
+    pid, ending = tools.shell(command, timeout_s=0.5).split("\n")
+    assert ending == "[killed: not done after 0.5 seconds]"
+    assert not is_alive(int(pid))
+
+
+_RUNS = """
+import sys, time
+from pathlib import Path
+from oasis_harness.toolbox import Sandbox, Workspace
+from oasis_harness.toolbox.children import child_command
+from oasis_harness.toolbox.shell import ShellTools
+try:
+    ShellTools(Workspace(Path(sys.argv[1])), sandbox=Sandbox(sys.argv[3])).shell(sys.argv[2], timeout_s=120)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    time.sleep(60)
+"""
+"""A plain program that runs a command, and goes on when it is interrupted."""
+
+_COMMAND = "%s sh -c 'sleep 60 & echo $! > part; mv part pid; sleep 60' & sleep 60"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_command_ends_with_the_harness_however_that_ends(tmp_path: Path, number: int) -> None:
+    """An interrupt ends the command and not the harness; all others end both."""
+    process = started_python(_RUNS, tmp_path, _COMMAND % ("setsid" if sys.platform == "linux" else ""), "off")
+    assert wait_until((tmp_path / "pid").exists, 30)
+    supervisors = children_of(process.pid)
+    process.send_signal(number)
+    if number == signal.SIGINT:
+        assert process.stdout and process.stdout.readline() == "interrupted\n"
+        assert children_of(process.pid) == []
+        process.kill()
+    process.communicate(timeout=20)
+    assert all(map(wait_until_dead, [*supervisors, int((tmp_path / "pid").read_text())]))
 
 
 _INTERRUPTED = """
 import sys, threading, time
 from pathlib import Path
-from oasis_harness.toolbox import Workspace
+from oasis_harness.toolbox import Sandbox, Workspace
+from oasis_harness.toolbox.children import child_command
 from oasis_harness.toolbox.shell import ShellTools
 root = Path(sys.argv[1])
 command = "sleep 60 & echo $! > part; mv part pid; sleep 60"
-threading.Thread(target=ShellTools(Workspace(root)).shell, args=(command,), daemon=True).start()
+threading.Thread(target=ShellTools(Workspace(root), sandbox=Sandbox.OFF).shell, args=(command,), daemon=True).start()
 while not (root / "pid").exists():
     time.sleep(0.01)
 """
@@ -132,6 +161,21 @@ def test_a_command_ends_with_the_process_that_ran_it(tmp_path: Path) -> None:
     """Its thread has no say any more when the interpreter ends."""
     subprocess.run([sys.executable, "-c", _INTERRUPTED, str(tmp_path)], check=True, timeout=30)
     assert wait_until_dead(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.slow
+def test_a_supervisor_that_a_command_kills_takes_the_command_with_it(tools: ShellTools) -> None:
+    with pytest.raises(ToolRefused, match="its supervisor was killed"):
+        tools.shell("echo $$ > pid; kill -9 $PPID; sleep 60", timeout_s=30)
+    assert sys.platform != "linux" or wait_until_dead(int((tools.workspace.root / "pid").read_text()))
+
+
+def test_the_supervisor_loads_the_standard_library_alone(tools: ShellTools) -> None:
+    """It is started without site packages, beside the module that starts it."""
+    words = child_command("supervisor")
+    report = "import sys; print([name for name in sys.modules if 'oasis' in name or 'pydantic' in name])"
+    words[words.index("-c") + 1] = words[words.index("-c") + 1].replace(".main()", f"\n{report}")
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_background_process_that_floods_the_output_does_not_hold_the_call(tools: ShellTools) -> None:
