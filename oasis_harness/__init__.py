@@ -12,15 +12,16 @@
     tokens        bytes to ids
     registry      tools and skills
     conversation  what happened: the append-only log and its file
-    canonical, errors, sequences, doors
+    canonical, errors, sequences, doors, children
 
 A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
 mlx, transformers, jinja2, numpy or pydantic.
 """
 
-from typing import TYPE_CHECKING
-
 from oasis_harness.doors import lazy_door
+
+TYPE_CHECKING = False
+"""typing's own, without its import: `python -m` runs this file while its first path is the folder it was started in."""
 
 if TYPE_CHECKING:
     from oasis_harness.agent import Agent, Session, Turn, Usage, required_then_none

