@@ -12,15 +12,16 @@
     tokens        bytes to ids
     registry      tools and skills
     conversation  what happened: the append-only log and its file
-    canonical, chain, doors, errors, sequences, whole_file
+    canonical, chain, children, doors, errors, sequences, whole_file
 
 A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
 mlx, transformers, jinja2, numpy or pydantic.
 """
 
-from typing import TYPE_CHECKING
-
 from oasis_harness.doors import lazy_door
+
+TYPE_CHECKING = False
+"""typing's own, without its import: `python -m` runs this file while its first path is the folder it was started in."""
 
 if TYPE_CHECKING:
     from oasis_harness.agent import ALLOW_ALL, Agent, Session, Turn, Usage, required_then_none

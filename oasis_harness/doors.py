@@ -7,15 +7,18 @@ system would put the module in the place of the function. Source of the idea: PE
 """
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `python -m oasis_harness` runs this file while its first path is the folder it was started in
+    from collections.abc import Callable, Mapping
 
 __all__ = ["lazy_door"]
 
 
 def lazy_door(
-    package: str, homes: Mapping[str, str]
-) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    package: str, homes: "Mapping[str, str]"
+) -> "tuple[list[str], Callable[[str], object], Callable[[], list[str]]]":
     """Return `__all__`, `__getattr__` and `__dir__` of `package`; `homes` says in which module each name lives."""
 
     def find(name: str) -> object:

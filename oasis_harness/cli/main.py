@@ -100,10 +100,9 @@ def _named(model: str) -> str:
     return model
 
 
-_MODEL = typer.Option(
-    help="A model folder, a hub id such as mlx-community/…, or the small default model.", callback=_named
-)
-_MODEL_ARGUMENT = typer.Argument(help="A folder, a hub id, or the default model.", callback=_named)
+_MODELS = "A hub id such as mlx-community/… (@revision takes another one), a folder (./model), or the default model."
+_MODEL = typer.Option(help=_MODELS, callback=_named)
+_MODEL_ARGUMENT = typer.Argument(help=_MODELS, callback=_named)
 
 
 @app.command(epilog=_EXIT_CODES)

@@ -11,7 +11,7 @@ from typing import Any
 from oasis_harness.canonical import canonical_json, text_bytes
 from oasis_harness.certify import Boundary, Certificate, Kept, ReasoningForm, Verdict, certify_template
 from oasis_harness.conversation import Conversation, Head, Reply, ToolResult, ToolResults, User
-from oasis_harness.embedded import call_syntax, find_model, read_model_info, settings_template
+from oasis_harness.embedded import DEFAULT_MODEL, call_syntax, find_model, read_model_info, settings_template
 from oasis_harness.errors import (
     ModelNotFound,
     NotEncodable,
@@ -74,7 +74,7 @@ def _subject(where: str, settings: Mapping[str, str], date: datetime.date) -> _S
     given = {name: _value(text) for name, text in settings.items()}
     texts = {name: str(value) for name, value in given.items() if name.endswith("_token")}
     switches = {name: value for name, value in given.items() if name not in texts}
-    if path.is_file():
+    if path.is_file() and where != DEFAULT_MODEL:  # a file of that name here is not the model
         source, syntax = _of_file(path)
         variables: Mapping[str, str] = USUAL_VARIABLES
         tokenizer = None

@@ -11,7 +11,7 @@ from oasis_harness.doors import lazy_door
 from oasis_harness.errors import MissingExtra
 
 from .blas import Blas, load_blas, matmul_gflops
-from .models import DEFAULT_MODEL, Report, find_model, list_models, pull_model
+from .models import DEFAULT_MODEL, Report, find_model, is_path, list_models, pull_model
 
 if TYPE_CHECKING:
     from .model_info import call_syntax, read_model_info, settings_template, settings_variables
@@ -37,9 +37,11 @@ _MODEL_INFO = frozenset({"call_syntax", "read_model_info", "settings_template", 
 
 
 def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda doing, share: None) -> "MlxEngine":
-    """Load `model` (a folder, a hub id, or the default model's name), fetching it when it is not here.
+    """Load `model`, fetching it when it is not here: the default model's name, a hub id, or a folder.
 
-    `report` hears of every step that takes long: what, and how much of it is done.
+    A folder is a `Path`, or text that begins as a path does: `./model`, `~/model`. A hub id may name its revision:
+    `mlx-community/…@main`; without one it stays at the revision that was used first. `report` hears of every step that
+    takes long: what, and how much of it is done.
 
     Raises:
         ModelNotFound: There is no such model, or no way to fetch it.
@@ -56,9 +58,9 @@ def open_engine(model: str | Path = DEFAULT_MODEL, *, report: Report = lambda do
         raise MissingExtra(
             f"the embedded engine needs {error.name}.", remedy="Install it with `pip install 'oasis-harness[mlx]'`."
         ) from error
-    folder = pull_model(str(model), report=report)
-    name = _last_name(Path(model))
-    report(f"loading {name}", 0.0)
+    folder = pull_model(model, report=report)
+    name = _last_name(Path(model)) if is_path(model) else _last_name(Path(str(model).partition("@")[0]))
+    report(f"loading {name} from {folder}", 0.0)
     return MlxEngine(folder, name=name)
 
 

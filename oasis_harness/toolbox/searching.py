@@ -2,7 +2,7 @@
 
 Python's `re` takes exponential time for some expressions (`(a|a)*$`), and holds the interpreter meanwhile: no timeout
 and no Ctrl-C comes through. So it runs here, where it can be killed. It imports the standard library alone, because
-`children` starts it without this package. Request on stdin, answers on stdout, one JSON array a line:
+`process` starts it without this package. Request on stdin, answers on stdout, one JSON array a line:
 
     {"root": "/home/me/work", "parts": ["src"], "pattern": "def .*", "limit": 50, "time_s": 10}
 

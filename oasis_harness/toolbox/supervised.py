@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from oasis_harness.registry import on_interrupt
 
-from .children import child_command
+from .process import child_command
 
 __all__ = ["Command", "Ending", "run_supervised"]
 

@@ -16,7 +16,7 @@ Request: one line of JSON on stdin. Answer: one on stderr, when all is over; std
     {"status": 2, "n_left": 0}
 
 `status` is the exit code, or minus the signal; null where the command was ended from here.
-`{"error": "could not be started: …"}` says why. It imports the standard library alone, because `children` starts it
+`{"error": "could not be started: …"}` says why. It imports the standard library alone, because `process` starts it
 without this package.
 """
 

@@ -111,3 +111,10 @@ def test_the_default_model_extends(check, default_model: Path) -> None:  # type:
     assert code == 0 and "smollm2-135m-instruct: class A" in out
     assert re.search(r"reply, then the next user's words +canonical \(a special token", out)
     assert re.search(r"prompt, then reply +kept as sent, and counted", out)
+
+
+def test_a_file_called_like_the_default_model_is_not_it(check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """The verdict would be of the workspace's template, under the model's name."""
+    monkeypatch.setenv("OASIS_CACHE", str(tmp_path / "cache"))
+    code, out = check(CHATML, name="smollm2-135m-instruct")
+    assert code == 2 and "neither a file nor a model" in out

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from oasis_harness.embedded import DEFAULT_MODEL, find_model, list_models, models, open_engine, pull_model
+from oasis_harness.embedded.folders import cache_folder
 from oasis_harness.errors import BadModel, ModelNotFound
 
 from .tiny import write_tiny_model
@@ -135,7 +137,7 @@ def test_a_folder_is_called_by_its_last_name(tmp_path: Path, monkeypatch: pytest
     """Also where the user only wrote a dot."""
     folder = write_tiny_model(tmp_path / "tiny", "llama")
     (folder / "below").mkdir()
-    for name, where in ((".", folder), ("..", folder / "below"), ("tiny/", tmp_path)):
+    for name, where in ((".", folder), ("..", folder / "below"), ("./tiny/", tmp_path)):
         monkeypatch.chdir(where)
         with open_engine(name) as engine:
             assert engine.model_info.name == "tiny"
@@ -188,6 +190,7 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # HF_HOME and HF_HUB_OFFLINE are read when huggingface_hub is imported, which this process did long ago.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("OASIS_CACHE", str(tmp_path / "cache"))
     commit, held = "0123456789" * 4, tmp_path / "hub" / "models--org--tiny"
     (held / "refs").mkdir(parents=True)
     (held / "refs" / "main").write_text(commit)
@@ -239,3 +242,103 @@ def test_a_hub_out_of_reach_is_one_sentence_with_its_reason(tmp_path: Path, prox
     said = done.stderr.splitlines()[-1]
     assert "ModelNotFound: org/none could not be fetched from the model hub: " in said and reason in said
     assert ".. " not in said and said.endswith("or name a folder.")
+
+
+def test_no_folder_here_stands_in_for_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default model's name, and a bare one, whatever lies in the workspace; the message says how to mean it."""
+    monkeypatch.setenv("OASIS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for name in (DEFAULT_MODEL, "tiny", "org/tiny"):
+        write_tiny_model(tmp_path / name, "llama")
+    with pytest.raises(ModelNotFound, match=r"Write \./tiny for the folder\.$"):
+        find_model("tiny/")
+    assert find_model(DEFAULT_MODEL) is None
+    assert find_model("./tiny") == find_model(Path("tiny")) == Path("tiny")
+
+
+def test_the_cached_default_model_wins_over_a_folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workspace can neither replace it nor get in its way."""
+    monkeypatch.setenv("OASIS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write_tiny_model(tmp_path / DEFAULT_MODEL, "llama")
+    folder = write_tiny_model(tmp_path / "cache" / "models" / DEFAULT_MODEL, "llama")
+    assert find_model(DEFAULT_MODEL) == pull_model(DEFAULT_MODEL) == folder
+
+
+def test_a_folder_called_like_a_hub_model_is_not_it(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's stays the hub's; where it is not held, neither the folder is taken nor something fetched unasked."""
+    monkeypatch.chdir(snapshot.parents[3])
+    write_tiny_model(Path("org") / "tiny", "llama")
+    write_tiny_model(Path("org") / "other", "llama")
+    assert find_model("org/tiny") == pull_model("org/tiny") == snapshot
+    with pytest.raises(ModelNotFound, match=r"Write \./org/other for the folder, or org/other@main for a model of the"):
+        pull_model("org/other")
+
+
+def moved(snapshot: Path) -> Path:
+    """Let the hub's `main` be another commit, whole as well, as when somebody pushed; return its folder."""
+    commit = "fedcba9876" * 4
+    other = shutil.copytree(snapshot, snapshot.with_name(commit))
+    (snapshot.parents[1] / "refs" / "main").write_text(commit)
+    return other
+
+
+def test_a_hub_model_stays_at_the_revision_that_was_used_first(snapshot: Path) -> None:
+    """What `main` stands for later changes nothing; nor does only looking hold it to one."""
+    assert find_model("org/tiny") == snapshot and not (cache_folder() / "hub.json").exists()
+    said: list[str] = []
+    pull_model("org/tiny", report=lambda doing, share: said.append(doing))
+    other = moved(snapshot)
+    assert find_model("org/tiny") == pull_model("org/tiny") == snapshot != other
+    assert said == [f"org/tiny is held to {snapshot.name} from now on; org/tiny@REVISION changes that"]
+    assert json.loads((cache_folder() / "hub.json").read_bytes()) == {"org/tiny": snapshot.name}
+
+
+def test_another_revision_is_taken_by_naming_it(snapshot: Path) -> None:
+    """A branch or a commit; from then on it is the one that the name alone means."""
+    pull_model("org/tiny")
+    other = moved(snapshot)
+    assert find_model("org/tiny@main") == pull_model("org/tiny@main") == pull_model("org/tiny") == other
+    assert pull_model(f"org/tiny@{snapshot.name}") == pull_model("org/tiny") == snapshot
+
+
+def test_a_hub_model_whose_revision_is_gone_is_not_replaced(snapshot: Path) -> None:
+    """Its files were removed from the hub's cache; what `main` is now is not taken for it."""
+    pull_model("org/tiny")
+    moved(snapshot)
+    shutil.rmtree(snapshot)
+    assert find_model("org/tiny") is None
+    with pytest.raises(ModelNotFound, match="could not be fetched"):
+        pull_model("org/tiny")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"org/tiny": "main"}', '{"org/tiny": 3}', "[" * 100_000])
+def test_a_broken_memory_of_revisions_is_said(snapshot: Path, content: str) -> None:
+    """To go on without it would take whatever is there."""
+    cache_folder().mkdir(parents=True)
+    (cache_folder() / "hub.json").write_text(content)
+    with pytest.raises(BadModel, match="which holds hub models to their revisions, cannot be used"):
+        find_model("org/tiny")
+
+
+def test_revisions_are_forgotten_where_nothing_can_be_written(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs the memory, never the model, and it is said."""
+    monkeypatch.setenv("OASIS_CACHE", "/dev/null/cache")
+    said: list[str] = []
+    assert pull_model("org/tiny", report=lambda doing, share: said.append(doing)) == snapshot
+    assert "cannot be remembered" in said[-1]
+
+
+@pytest.mark.parametrize("name", ["org/tiny@", "org/tiny@../x", "org/tiny@a..b", "org/tiny@/x", "org/tiny@a\nb"])
+def test_revisions_that_are_none(name: str) -> None:
+    """A revision becomes a file name in the hub's cache, and leads nowhere else."""
+    with pytest.raises(ModelNotFound, match="no model"):
+        pull_model(name)
+
+
+def test_opening_a_model_says_from_where(snapshot: Path, tmp_path: Path) -> None:
+    """The folder it came from, by whatever name."""
+    folder = write_tiny_model(tmp_path / "tiny", "llama")
+    said: list[str] = []
+    with open_engine(folder, report=lambda doing, share: said.append(doing)) as engine:
+        assert engine.model_info.name == "tiny" and said[-1] == f"loading tiny from {folder}"

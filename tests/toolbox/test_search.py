@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oasis_harness.registry import ToolRefused
 from oasis_harness.toolbox import Workspace
-from oasis_harness.toolbox.children import child_command
+from oasis_harness.toolbox.process import child_command
 from oasis_harness.toolbox.search import SearchTools
 
 from .processes import children_of, started_python, wait_until, wait_until_dead

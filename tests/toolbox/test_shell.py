@@ -11,7 +11,7 @@ import pytest
 
 from oasis_harness.registry import ToolRefused
 from oasis_harness.toolbox import Sandbox, Workspace
-from oasis_harness.toolbox.children import child_command
+from oasis_harness.toolbox.process import child_command
 from oasis_harness.toolbox.shell import ShellTools
 
 from .processes import children_of, is_alive, started_python, wait_until, wait_until_dead
@@ -112,7 +112,7 @@ _RUNS = """
 import sys, time
 from pathlib import Path
 from oasis_harness.toolbox import Sandbox, Workspace
-from oasis_harness.toolbox.children import child_command
+from oasis_harness.toolbox.process import child_command
 from oasis_harness.toolbox.shell import ShellTools
 try:
     ShellTools(Workspace(Path(sys.argv[1])), sandbox=Sandbox(sys.argv[3])).shell(sys.argv[2], timeout_s=120)
@@ -145,7 +145,7 @@ _INTERRUPTED = """
 import sys, threading, time
 from pathlib import Path
 from oasis_harness.toolbox import Sandbox, Workspace
-from oasis_harness.toolbox.children import child_command
+from oasis_harness.toolbox.process import child_command
 from oasis_harness.toolbox.shell import ShellTools
 root = Path(sys.argv[1])
 command = "sleep 60 & echo $! > part; mv part pid; sleep 60"

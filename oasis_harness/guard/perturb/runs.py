@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from oasis_harness.children import python_child
 from oasis_harness.sequences import first_difference
 
 from ..relation import Relation
@@ -146,11 +147,17 @@ class _Stage:
         elsewhere = self.folder / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
         place = elsewhere if variation.is_elsewhere else Path.cwd()
+        child = python_child(
+            *self._words(own / "answer", variation),
+            folder=place,
+            search=sys.path,  # so that the target, which is the user's code, is found as here: by name, not by place
+            environment=_environment(variation, place, elsewhere),
+        )
         with (own / "errors").open("wb") as errors:
             process = subprocess.Popen(
-                self._words(own / "answer", variation),
-                cwd=place,
-                env=_environment(variation, place, elsewhere),
+                child.words,
+                cwd=child.folder,
+                env=child.environment,
                 umask=variation.umask,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -172,16 +179,15 @@ class _Stage:
             "has_crlf": variation.has_crlf,
             "is_reversed": variation.is_reversed,
         }
-        child = [sys.executable, "-P", "-m", "oasis_harness.guard.perturb.child"]
-        return [*child, self.target, str(answer), str(self.project), json.dumps(changes)]
+        module = "oasis_harness.guard.perturb.child"
+        return ["-m", module, self.target, str(answer), str(self.project), json.dumps(changes)]
 
 
 def _environment(variation: Variation, place: Path, elsewhere: Path) -> dict[str, str]:
-    """Return the caller's environment with the plain surroundings, and those of `variation` over them."""
-    search = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path)  # so that the target is found as here
-    own = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "PWD": str(place)}
+    """Return the plain surroundings, and those of `variation` over them."""
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "PWD": str(place)}
     varied = {name: value.format(elsewhere=elsewhere) for name, value in variation.environment}
-    return {**os.environ, **own, **dict(PLAIN.environment), **varied}
+    return {**own, **dict(PLAIN.environment), **varied}
 
 
 def _wait(process: "subprocess.Popen[bytes]", timeout_s: float) -> str:

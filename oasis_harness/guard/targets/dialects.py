@@ -123,7 +123,7 @@ class Dialects:
         if name == CHATML:
             info = ScriptedEngine([]).model_info
             return _Source(info.chat_template, info.template_variables, None, info.stops)
-        info = self._model_info(name)
+        info = self._model_info(given, name)
         return _Source(
             info.chat_template,
             info.template_variables,
@@ -132,10 +132,10 @@ class Dialects:
             info.call_syntax,
         )
 
-    def _model_info(self, name: str) -> ModelInfo:
+    def _model_info(self, given: str | Path, name: str) -> ModelInfo:
         from oasis_harness.embedded import find_model, read_model_info
 
-        folder = find_model(name)
+        folder = find_model(given)
         if folder is None:
             raise BadDialect(
                 f"there is no dialect {name!r}: no file {self._folder.name}/{name}.jinja, no template of that path, "

@@ -1,35 +1,23 @@
-"""Start a child process that runs one of our own modules and nothing of the workspace's.
+"""Run a module of this room in a process that ends with the call, also when that is interrupted or the interpreter ends.
 
-Python runs isolated (`-I`: no PYTHON* variables, no user packages, no folder of the caller's on the path), without the
-site packages (`-S`) and in `/`, so that no file a model wrote can be imported. Of this package only the one module is
-loaded, and what it imports relatively; such a module imports the standard library beyond that, so it starts in 30 ms
-(2 cores of a virtual machine). It ends with the call: also when the call is interrupted and when the interpreter ends.
+The process loads the module, what it imports relatively, and the standard library: nothing of the workspace's.
 """
 
 import atexit
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from oasis_harness.children import isolated_child
 from oasis_harness.registry import on_interrupt
 
 __all__ = ["child_command", "running"]
 
-_LOAD = """\
-import importlib, sys, types
-room = types.ModuleType("room")
-room.__path__ = [sys.argv[1]]
-sys.modules["room"] = room
-importlib.import_module("room." + sys.argv[2]).main()
-"""
-"""Makes a package of our folder without running its door, which would load pydantic."""
-
 
 def child_command(module: str) -> list[str]:
     """Return the command line that runs `main()` of the module of this room."""
-    return [sys.executable, "-I", "-S", "-c", _LOAD, str(Path(__file__).resolve().parent), module]
+    return isolated_child(Path(__file__).resolve().parent, module).words
 
 
 @contextmanager
