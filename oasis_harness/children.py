@@ -58,5 +58,5 @@ def python_child(
 
 
 def isolated_child(room: Path, module: str) -> PythonChild:
-    """Return this Python running `main()` of `module` in the folder `room`, which imports the standard library alone."""
+    """Return this Python running `main()` of `module` in the folder `room`, which needs the standard library alone."""
     return PythonChild([sys.executable, "-I", "-S", "-c", _LOAD, str(room), module], Path("/"), dict(os.environ))

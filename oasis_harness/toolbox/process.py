@@ -1,4 +1,4 @@
-"""Run a module of this room in a process that ends with the call, also when that is interrupted or the interpreter ends.
+"""Run a module of this room in a process that ends with the call, also at an interrupt or the interpreter's end.
 
 The process loads the module, what it imports relatively, and the standard library: nothing of the workspace's.
 """
