@@ -7,6 +7,7 @@ import pytest
 
 from oasis_harness.cli.main import main
 from oasis_harness.guard import Ledger
+from tests.guard.desk import leave_ci
 from tests.tokens.training import gpt2
 
 Oasis = Callable[..., tuple[int, str]]
@@ -48,7 +49,8 @@ def nothing():
 def oasis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Oasis:
     """Run the command in a folder with an agent and a dialect that counts tokens."""
     monkeypatch.chdir(tmp_path)
-    for name in ("CI", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+    leave_ci(monkeypatch)
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
         monkeypatch.delenv(name, raising=False)
     Path("agent.py").write_text(AGENT, encoding="utf-8")
     dialects = Path("fixtures/dialects")

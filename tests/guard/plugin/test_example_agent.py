@@ -3,7 +3,6 @@
 Each edit is made in a copy of examples/ci, whose own tests run as their author would run them, in a process each.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from oasis_harness.guard import Ledger, SnapshotFolder
+from tests.guard.desk import desk_environment
 from tests.tokens.training import gpt2
 
 pytestmark = pytest.mark.slow
@@ -129,11 +129,10 @@ class Project:
 
     def run(self, *words: str, **environment: str) -> tuple[int, str]:
         """Run its tests; return the exit code and all that was said."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
         done = subprocess.run(
             [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", *words],
             cwd=self.folder,
-            env=kept | {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"} | environment,
+            env=desk_environment() | {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"} | environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -19,7 +19,9 @@ import pytest
 import oasis_harness
 from oasis_harness.guard import Ledger, NotMeasured
 from oasis_harness.guard.cost.meter import Meter
+from oasis_harness.guard.review.ci import CI_VARIABLES
 from tests.embedded.tiny import write_tiny_model
+from tests.guard.desk import leave_ci
 from tests.tokens.training import gpt2
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ def run_suite(everything_loaded: None, pytester: "Pytester", monkeypatch: pytest
 
 def _runner(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch, start: RunSuite) -> RunSuite:
     pytester.makeini(INI)
-    for name in ("CI", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "SYSTEM"):
+    leave_ci(monkeypatch)
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "SYSTEM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada")
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.org")
@@ -259,6 +262,13 @@ def test_ci_writes_nothing(pytester: "Pytester", run_suite: RunSuite, words: tup
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     assert f"{words[0]} is refused where CI is set" in text(refused)
     assert recorded(pytester) == []
+
+
+@pytest.mark.parametrize("name", CI_VARIABLES)
+def test_every_service_is_ci(pytester: "Pytester", run_suite: RunSuite, name: str) -> None:
+    """Also where it does not set CI."""
+    pytester.makepyfile(HEAD)
+    assert run_suite("--oasis-record", **{name: "yes"}).ret == pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize("value", ["", "0", "false"])
@@ -481,6 +491,39 @@ def test_an_unused_snapshot_is_reported(pytester: "Pytester", run_suite: RunSuit
     assert failed.ret == pytest.ExitCode.TESTS_FAILED
     assert "1 unused" not in text(run_suite("-o", "oasis_unused=ignore"))
     assert run_suite("-o", "oasis_unused=never").ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize("how", ["warn", "ignore"])
+def test_in_ci_an_unused_snapshot_is_an_error(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """Whatever the settings say: a prompt whose test was renamed is compared by nobody."""
+    pytester.makepyfile(TWO)
+    run_suite("--oasis-record").assert_outcomes(passed=2)
+    pytester.makepyfile(TWO.replace("test_two", "test_second").replace("system='2'", "system='1', name='test_one'"))
+    failed = run_suite("-o", f"oasis_unused={how}", GITHUB_ACTIONS="true")
+    assert failed.ret == pytest.ExitCode.TESTS_FAILED and "unused: test_two.chatml" in text(failed)
+
+
+CUTS = {
+    "a name": (["-k", "one"], TWO),
+    "deselected": (["--deselect", "test_sub.py::test_two"], TWO),
+    "skipped": ([], TWO.replace("def test_two", "@pytest.mark.skip\ndef test_two")),
+    "renamed": (["--oasis-record"], TWO.replace("test_two", "test_second")),
+    "nothing runs": (["-k", "nothing"], TWO),
+}
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_complete_run_compares_every_recorded_prompt(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """One that no test asked for is named, whatever kept its test from running."""
+    words, source = CUTS[how]
+    pytester.makepyfile(test_sub=TWO)
+    run_suite("--oasis-record").assert_outcomes(passed=2)
+    assert run_suite("--oasis-complete").ret == pytest.ExitCode.OK
+    pytester.makepyfile(test_sub=source)
+    for asked in (["--oasis-complete"], ["-o", "oasis_complete=true"]):
+        failed = run_suite(*words, *asked)
+        assert failed.ret == pytest.ExitCode.TESTS_FAILED
+        assert "not compared: test_two.chatml" in text(failed)
 
 
 PARTS = [
