@@ -12,7 +12,7 @@ from oasis_harness.guard.snapshots import Entry
 
 from .views import visible
 
-__all__ = ["check", "cost", "desk_of", "log", "show", "sign"]
+__all__ = ["check", "cost", "desk_of", "log", "remove", "show", "sign"]
 
 _SAME, _MOVED, _MISSING, _NOT_EVALUATED = 0, 1, 3, 4
 _N_SHOWN = 60
@@ -31,6 +31,13 @@ def sign(review: Review, target: str, name: str, reason: str | None) -> int:
         target,
         lambda: _checked(review.check(target, name, records=reason is None, reason=reason), target, perturbs=False),
     )
+
+
+def remove(review: Review, stem: str, reason: str) -> int:
+    """Take away a recorded prompt, for a `reason`; return the exit code."""
+    for entry in review.remove(stem, reason):
+        print(f"removed: {entry.name}.{entry.dialect} [entry {entry.n}]")
+    return _SAME
 
 
 def show(review: Review, stem: str, offset: int | None) -> int:
@@ -138,8 +145,9 @@ def _entry(entry: Entry) -> list[str]:
     lost = "tokens not counted" if entry.n_tokens_lost is None else f"{entry.n_tokens_lost:,} tokens lost"
     each = (entry.cost or {}).get("s_per_conversation")
     spent = f"not measured ({entry.cost_reason})" if each is None else f"{each} s a conversation"
+    what = f"byte {entry.n_bytes:,} {visible(entry.span)}" if entry.sha256_old else "recorded"
     return [
-        f"{entry.n}  {entry.when}  {entry.name}.{entry.dialect}  byte {entry.n_bytes:,} {visible(entry.span)}",
+        f"{entry.n}  {entry.when}  {entry.name}.{entry.dialect}  {what if entry.sha256_new else 'removed'}",
         f"   {lost}, {visible(spent)}",
         f"   {visible(entry.reason)}  — {visible(entry.who)}",
     ]

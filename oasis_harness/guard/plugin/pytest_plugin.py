@@ -241,7 +241,7 @@ def _count_unused(session: pytest.Session, run: _Run) -> None:
 
     names = unused(run.folder, run.summary.compared)
     for name in names:
-        run.summary.add("unused", f"{name} (no test asks for it: bring the test back, or remove the prompt)")
+        run.summary.add("unused", f'{name} (no test asks for it: `oasis prefix sign --removed {name} --reason "why"`)')
     if names and how == "error":
         _fail(session)
 

@@ -198,7 +198,7 @@ def test_an_edit_of_the_head_is_named_priced_and_signed(edit: Edit, project: Pro
     code, text = project.run("--oasis-sign", edit.name)
     assert code == 0 and "oasis: 2 signed" in text, text
     project.verify()
-    entries = Ledger(project.folder / "fixtures" / "ledger.jsonl").entries()
+    entries = Ledger(project.folder / "fixtures" / "ledger.jsonl").entries()[2:]  # behind those of what was recorded
     assert [(entry.reason, entry.cost_reason) for entry in entries] == [(edit.name, "oasis_engine is none")] * 2
     assert all(entry.n_tokens_lost for entry in entries)
     code, text = project.run(CI="true")
@@ -239,7 +239,7 @@ def test_what_is_lost_is_told_in_seconds_of_the_real_model(project: Project, def
     code, text = project.run("--oasis-sign", "clearer", *words)
     assert code == 0 and "2 signed" in text, text
     project.verify()
-    for entry in Ledger(project.folder / "fixtures" / "ledger.jsonl").entries():
+    for entry in Ledger(project.folder / "fixtures" / "ledger.jsonl").entries()[4:]:
         assert entry.cost is not None and entry.cost["n_tokens"] == entry.n_tokens_lost
         assert float(str(entry.cost["s_per_conversation"])) > 0
     assert project.run(*words, CI="true")[0] == 0

@@ -211,8 +211,9 @@ def test_signing_accepts_a_move_and_tells_the_ledger(pytester: "Pytester", run_s
     run_suite("--oasis-record", "-k", "head").assert_outcomes(passed=1, deselected=1)
     signed = run_suite("--oasis-sign", "shorter is better", SYSTEM="Be brief.")
     signed.assert_outcomes(passed=1, failed=1)
-    signed.stdout.fnmatch_lines(["oasis: 1 missing, 1 signed", "  signed: test_head.chatml: byte *[[]entry 1]"])
-    (entry,) = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    signed.stdout.fnmatch_lines(["oasis: 1 missing, 1 signed", "  signed: test_head.chatml: byte *[[]entry 2]"])
+    first, entry = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    assert (first.reason, first.sha256_new) == ("recorded", entry.sha256_old)
     assert (entry.reason, entry.who, entry.dialect) == ("shorter is better", "Ada <ada@example.org>", "chatml")
     assert entry.cost is None and entry.cost_reason.startswith("tokens are not counted")
     run_suite("-k", "head", SYSTEM="Be brief.").assert_outcomes(passed=1, deselected=1)
@@ -250,7 +251,7 @@ def test_what_was_signed_cannot_be_recorded_anew(pytester: "Pytester", run_suite
     ledger.write_bytes(ledger.read_bytes().replace(b'"why"', b'"yes"'))
     edited = run_suite()
     edited.assert_outcomes(failed=1)
-    assert "ledger.jsonl, line 1" in text(edited)
+    assert "ledger.jsonl, line 2" in text(edited)
 
 
 @pytest.mark.parametrize("words", [("--oasis-record",), ("--oasis-sign", "why")])
@@ -287,7 +288,7 @@ def test_a_blank_reason_is_a_usage_error(pytester: "Pytester", run_suite: RunSui
 
 
 def test_a_prompt_that_was_appended_to_fails_too(pytester: "Pytester", run_suite: RunSuite) -> None:
-    """It says that nothing cached is lost; signing it needs no entry, as no byte moved."""
+    """It says that nothing cached is lost; signing it is an entry as every other."""
     source = SETUP + (
         "def test_talk(oasis_snapshot):\n"
         "    session = Session(ScriptedEngine(['hello', 'again']), system=SYSTEM)\n"
@@ -303,7 +304,8 @@ def test_a_prompt_that_was_appended_to_fails_too(pytester: "Pytester", run_suite
     extended.stdout.fnmatch_lines(["*nothing that was cached is lost*", "oasis: 1 extended"])
     run_suite("--oasis-sign", "one turn more").assert_outcomes(passed=1)
     run_suite().assert_outcomes(passed=1)
-    assert not pytester.path.joinpath("fixtures/ledger.jsonl").exists()
+    first, grown = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    assert (grown.reason, grown.sha256_old, grown.n_tokens_lost) == ("one turn more", first.sha256_new, 0)
 
 
 def test_what_cannot_be_evaluated_is_no_pass(pytester: "Pytester", run_suite: RunSuite) -> None:
@@ -444,7 +446,8 @@ def test_cost_is_measured_on_a_real_engine(tiny_model: Path, pytester: "Pytester
     moved.assert_outcomes(failed=1)
     moved.stdout.fnmatch_lines(["  cost    * tokens: * s a conversation, * at * tokens/s (tiny, *; * runs of *"])
     run_process("--oasis-sign", "why", *words, SYSTEM="Be brief.").assert_outcomes(passed=1)
-    (entry,) = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    first, entry = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    assert (first.reason, first.sha256_new) == ("recorded", entry.sha256_old)
     assert entry.cost is not None and entry.cost["n_tokens"] == entry.n_tokens_lost
 
 
