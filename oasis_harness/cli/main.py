@@ -299,6 +299,17 @@ def log_prefix(fixtures: Annotated[Path, _FIXTURES] = Path("fixtures")) -> None:
     sys.exit(log(desk_of(fixtures, None, "none")))
 
 
+@prefixes.command("audit", epilog="Exit codes: 0 all is signed; 1 something is not; 2 error, or no such base here.")
+def audit_prefix(
+    base: Annotated[str, typer.Option(metavar="REF", help="What is agreed to: the branch that a change goes into.")],
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+) -> None:
+    """Prove that no recorded prompt differs from the base's without an entry in the ledger that says why."""
+    from .prefix import audit_folder
+
+    sys.exit(audit_folder(fixtures, base))
+
+
 @prefixes.command("cost")
 def cost_prefix(
     target: Annotated[str, _TARGET],

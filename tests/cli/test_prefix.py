@@ -8,6 +8,7 @@ import pytest
 from oasis_harness.cli.main import main
 from oasis_harness.guard import Ledger
 from tests.guard.desk import leave_ci
+from tests.guard.repository import Repository
 from tests.tokens.training import gpt2
 
 Oasis = Callable[..., tuple[int, str]]
@@ -142,6 +143,21 @@ def test_a_prompt_that_was_deleted_by_hand_is_signed_from_what_it_was(oasis: Oas
     assert oasis("sign", "agent.py:head", "--reason", "clearer", "--engine", "none")[0] == 0
     recorded, signed = Ledger("fixtures/ledger.jsonl").entries()
     assert (signed.sha256_old, signed.reason) == (recorded.sha256_new, "clearer")
+
+
+def test_a_change_is_proved_against_a_base(oasis: Oasis) -> None:
+    """0 where all is signed, 1 where something is not, 2 where the base is not here."""
+    oasis("record", "agent.py:head")
+    repository = Repository.at(Path.cwd())
+    repository.commit()
+    code, out = oasis("audit", "--base", "main")
+    assert code == 0 and "audited: 1 prompts of main (" in out and "), 0 unsigned" in out
+    repository.delete("head")
+    code, out = oasis("audit", "--base", "main")
+    assert code == 1 and "unsigned: head.chatml (" in out and "oasis prefix sign --removed head.chatml" in out
+    assert oasis("sign", "--removed", "head", "--reason", "why")[0] == oasis("audit", "--base", "main")[0] == 0
+    code, out = oasis("audit", "--base", "origin/main")
+    assert code == 2 and "git fetch --depth=1 origin" in out
 
 
 @pytest.mark.parametrize("act", [("record",), ("sign", "--reason", "why")])

@@ -9,6 +9,7 @@
     pytest --oasis-record             write the snapshots that are missing
     pytest --oasis-sign "why"         accept those that moved, with an entry in the ledger
     pytest --oasis-complete           fail unless every recorded prompt was compared, also where tests are skipped
+    pytest --oasis-base origin/main   that, and fail unless the ledger leads here from what that commit recorded
 
 Loaded with every test run, so it imports pytest and the standard library only; what it needs comes in with the first
 test that uses it, and a suite that uses nothing of it runs as without. It fetches nothing and needs no mlx.
@@ -75,6 +76,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="model that cost is measured on, or none; a folder as --oasis-engine=DIR, else pytest takes it for tests",
     )
     group.addoption("--oasis-complete", action="store_true", help="fail unless every recorded prompt was compared")
+    group.addoption(
+        "--oasis-base", metavar="REF", help="fail unless the ledger leads from the prompts of this commit to those here"
+    )
     group.addoption("--oasis-autouse", action="store_true", help="check in every test that conversations only grow")
     parser.addini("oasis_fixtures", "folder of prompts/, dialects/ and ledger.jsonl", default="fixtures")
     parser.addini("oasis_dialects", "dialects that prompts are compared in", type="args", default=["chatml"])
@@ -110,6 +114,8 @@ def _refuse_usage(config: pytest.Config) -> None:
     names = [
         name for name, given in (("--oasis-record", config.option.oasis_record), ("--oasis-sign", reason)) if given
     ]
+    if names and config.option.oasis_base is not None:
+        raise pytest.UsageError(f"{names[0]} is refused beside --oasis-base: what proves writes nothing.")
     if names and is_ci():
         raise pytest.UsageError(f"{names[0]} is refused where CI is set: record and sign at your desk, and commit.")
 
@@ -208,7 +214,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if run.summary.has_failed and session.exitstatus == pytest.ExitCode.OK:
         run.summary.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if config.option.oasis_complete or config.getini("oasis_complete"):
+    if config.option.oasis_base is not None:
+        _audit(session, run)
+    if _is_to_be_complete(config):
         _require_all(session, run)
     elif run.summary.compared and _is_whole(session, run.summary, exitstatus):
         _count_unused(session, run)
@@ -244,6 +252,28 @@ def _count_unused(session: pytest.Session, run: _Run) -> None:
         run.summary.add("unused", f'{name} (no test asks for it: `oasis prefix sign --removed {name} --reason "why"`)')
     if names and how == "error":
         _fail(session)
+
+
+def _is_to_be_complete(config: pytest.Config) -> bool:
+    return bool(config.option.oasis_complete or config.getini("oasis_complete") or config.option.oasis_base is not None)
+
+
+def _audit(session: pytest.Session, run: _Run) -> None:
+    """Fail the run unless what is recorded is what the base has, or is signed since."""
+    from oasis_harness.errors import OasisError
+
+    from ..review import audit_prompts
+
+    try:
+        report = audit_prompts(run.folder, session.config.option.oasis_base, root=session.config.rootpath)
+    except OasisError as error:
+        run.summary.add("not evaluated", f"the base: {error}")
+        _fail(session)
+    else:
+        for fault in report.faults:
+            run.summary.add("unsigned", str(fault))
+        if report.faults:
+            _fail(session)
 
 
 def _require_all(session: pytest.Session, run: _Run) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
+    from .commit import Commit as Commit
     from .folder import SnapshotFolder as SnapshotFolder
     from .folder import snapshot_of as snapshot_of
     from .ledger import RECORDED as RECORDED
@@ -25,6 +26,7 @@ else:
         __name__,
         {
             "RECORDED": ".ledger",
+            "Commit": ".commit",
             "Comparison": ".moves",
             "Entry": ".ledger",
             "Ledger": ".ledger",

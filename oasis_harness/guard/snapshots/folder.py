@@ -131,6 +131,15 @@ class SnapshotFolder:
         stems = {path.stem for path in files if path.suffix in (".txt", ".json")}
         return tuple(sorted(stem for stem in stems if _is_ours(stem)))
 
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each recorded text as it stands, by `name.dialect`; "" where only a manifest is."""
+        with self._locked(fcntl.LOCK_SH):
+            texts = {stem: self._paths(*_parts(stem))[0] for stem in self.list()}
+            return {
+                stem: hashlib.sha256(text.read_bytes()).hexdigest() if text.exists() else ""
+                for stem, text in texts.items()
+            }
+
     def unused(self, used: Iterable[str | tuple[str, str]]) -> tuple[Comparison, ...]:
         """Return what is recorded and not among `used`: names, `name.dialect`, or (name, dialect).
 

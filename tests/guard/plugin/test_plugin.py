@@ -22,6 +22,7 @@ from oasis_harness.guard.cost.meter import Meter
 from oasis_harness.guard.review.ci import CI_VARIABLES
 from tests.embedded.tiny import write_tiny_model
 from tests.guard.desk import leave_ci
+from tests.guard.repository import Repository
 from tests.tokens.training import gpt2
 
 if TYPE_CHECKING:
@@ -527,6 +528,64 @@ def test_a_complete_run_compares_every_recorded_prompt(pytester: "Pytester", run
         failed = run_suite(*words, *asked)
         assert failed.ret == pytest.ExitCode.TESTS_FAILED
         assert "not compared: test_two.chatml" in text(failed)
+
+
+EVASIONS = {
+    "skipped": ([], ("def test_two", "@pytest.mark.skip\ndef test_two"), "not compared: test_two.chatml"),
+    "deselected": (["--deselect", "test_sub.py::test_two"], ("", ""), "not compared: test_two.chatml"),
+    "a part": (["-k", "one"], ("", ""), "not compared: test_two.chatml"),
+    "renamed": ([], ("test_two", "test_second"), "not compared: test_two.chatml"),
+    "another dialect": (["-o", "oasis_dialects=mine"], ("", ""), "not compared: test_two.chatml"),
+    "another folder": (["--oasis-fixtures=other"], ("", ""), "unsigned: other: the base has no prompts here"),
+}
+
+
+@pytest.mark.parametrize("how", EVASIONS)
+def test_a_base_is_compared_by_every_test_of_it(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """What was not compared is named, also where it was recorded under another name, dialect or folder."""
+    words, (old, new), said = EVASIONS[how]
+    pytester.makepyfile(test_sub=TWO)
+    dialect_with_tokenizer(pytester, "mine")
+    run_suite("--oasis-record").assert_outcomes(passed=2)
+    repository = Repository.at(pytester.path)
+    repository.commit()
+    assert run_suite("--oasis-base", "main").ret == pytest.ExitCode.OK
+    pytester.makepyfile(test_sub=TWO.replace(old, new) if old else TWO)
+    run_suite("--oasis-record", *words)
+    failed = run_suite("--oasis-base", "main", *words)
+    assert failed.ret == pytest.ExitCode.TESTS_FAILED and said in text(failed)
+
+
+def test_a_prompt_that_moved_since_the_base_is_signed_or_fails(pytester: "Pytester", run_suite: RunSuite) -> None:
+    """Also where a run at a desk recorded it anew; what proves writes nothing, and a base that is not here fails."""
+    pytester.makepyfile(HEAD)
+    run_suite("--oasis-record")
+    pytester.path.joinpath("fixtures/ledger.jsonl").unlink()  # as it was recorded before there were entries
+    unsigned_manifests(pytester)
+    repository = Repository.at(pytester.path)
+    repository.commit()
+    repository.delete("test_head")
+    run_suite("--oasis-record", SYSTEM="Be brief.").assert_outcomes(passed=1)
+    failed = run_suite("--oasis-base", "main", SYSTEM="Be brief.")
+    failed.assert_outcomes(passed=1)
+    assert failed.ret == pytest.ExitCode.TESTS_FAILED
+    failed.stdout.fnmatch_lines(
+        ["oasis: 1 same, 1 unsigned", "  unsigned: test_head.chatml (* → *): entry 1 leads from*"]
+    )
+    repository.git("checkout", "-q", ".")
+    pytester.path.joinpath("fixtures/ledger.jsonl").unlink()
+    run_suite("--oasis-sign", "shorter", SYSTEM="Be brief.")
+    assert run_suite("--oasis-base", "main", SYSTEM="Be brief.").ret == pytest.ExitCode.OK
+    assert run_suite("--oasis-base", "main", "--oasis-record").ret == pytest.ExitCode.USAGE_ERROR
+    lost = run_suite("--oasis-base", "nosuch", SYSTEM="Be brief.")
+    assert lost.ret == pytest.ExitCode.TESTS_FAILED and "is no commit of this clone" in text(lost)
+
+
+def unsigned_manifests(pytester: "Pytester") -> None:
+    """Write the manifests as they were before what is recorded had an entry."""
+    for path in pytester.path.glob("fixtures/prompts/*.json"):
+        data = re.sub(rb'"signed":"[^"]*"', b'"signed":null', path.read_bytes())
+        path.write_bytes(re.sub(rb'"n_signed":\d+', b'"n_signed":0', data))
 
 
 PARTS = [
