@@ -37,6 +37,7 @@
         ├── BadSnapshot            a recorded prompt that does not fit its manifest
         ├── NotSignedOff           a prompt that moved, without an entry that says why
         ├── BrokenLedger           a line of the ledger that is not what was appended there
+        ├── NoBase                 a commit to compare with that is not in this clone
         └── CannotMeasure          an engine that gives no time to measure
 
 Errors carry their values in `values`, and every message ends with what to do about it.
@@ -68,6 +69,7 @@ __all__ = [
     "MissingExtra",
     "ModelError",
     "ModelNotFound",
+    "NoBase",
     "NotEncodable",
     "NotRecorded",
     "NotSignedOff",
@@ -260,6 +262,10 @@ class NotSignedOff(GuardError):
 
 class BrokenLedger(GuardError):
     """A line of the ledger was changed, removed, inserted or put elsewhere."""
+
+
+class NoBase(GuardError):
+    """The commit that recorded prompts are to be compared with cannot be read here."""
 
 
 class CannotMeasure(GuardError):

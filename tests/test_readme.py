@@ -1,6 +1,5 @@
 """Every block of the README is run, or checked against what it speaks of."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -14,6 +13,7 @@ import yaml
 
 from oasis_harness.cli.main import app
 from oasis_harness.guard.plugin import pytest_plugin
+from tests.guard.desk import desk_environment
 
 ROOT = Path(__file__).parents[1]
 BLOCKS: list[tuple[str, str]] = re.findall(
@@ -53,7 +53,7 @@ def test_the_suite_records_and_fails_as_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "test_prompt.py").write_text(suite, encoding="utf-8")
     (tmp_path / "pytest.ini").touch()
     agent = (ROOT / "examples" / "ci" / "agent.py").read_text(encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+    kept = desk_environment()
 
     def python(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-B", "-m", *words]

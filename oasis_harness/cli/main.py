@@ -280,16 +280,23 @@ def record_prefix(
 
 @prefixes.command("sign", epilog=_VERDICTS)
 def sign_prefix(
-    target: Annotated[str, _TARGET],
-    reason: Annotated[str, typer.Option(help="Why it moves, as the ledger will say.")],
+    reason: Annotated[str, typer.Option(help="Why it moves or goes, as the ledger will say.")],
+    target: Annotated[str, _TARGET] = "",
+    removed: Annotated[
+        str, typer.Option(metavar="NAME[.DIALECT]", help="Instead of TARGET: a recorded prompt to take away.")
+    ] = "",
     name: Annotated[str, _NAME] = "",
     dialect: Annotated[list[str] | None, _DIALECTS] = None,
     fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
     engine: Annotated[str, _ENGINE] = "",
 ) -> None:
-    """Accept the moved prompt of TARGET, with an entry in the ledger that says why and what it costs."""
-    from .prefix import desk_of, sign
+    """Accept the moved prompt of TARGET, or take one away, with an entry in the ledger that says why."""
+    from .prefix import desk_of, remove, sign
 
+    if bool(target) == bool(removed):
+        raise typer.BadParameter("give a TARGET, or --removed NAME.")
+    if removed:
+        sys.exit(remove(desk_of(fixtures, dialect, engine), removed, reason))
     sys.exit(sign(desk_of(fixtures, dialect, engine), target, name, reason))
 
 
@@ -311,6 +318,17 @@ def log_prefix(fixtures: Annotated[Path, _FIXTURES] = Path("fixtures")) -> None:
     from .prefix import desk_of, log
 
     sys.exit(log(desk_of(fixtures, None, "none")))
+
+
+@prefixes.command("audit", epilog="Exit codes: 0 all is signed; 1 something is not; 2 error, or no such base here.")
+def audit_prefix(
+    base: Annotated[str, typer.Option(metavar="REF", help="What is agreed to: the branch that a change goes into.")],
+    fixtures: Annotated[Path, _FIXTURES] = Path("fixtures"),
+) -> None:
+    """Prove that no recorded prompt differs from the base's without an entry in the ledger that says why."""
+    from .prefix import audit_folder
+
+    sys.exit(audit_folder(fixtures, base))
 
 
 @prefixes.command("cost")

@@ -1,4 +1,4 @@
-"""`oasis prefix`: what the pytest plugin does, from the command line: show, check, record, sign, log, cost."""
+"""`oasis prefix`: what the pytest plugin does, from the command line: show, check, record, sign, log, audit, cost."""
 
 import sys
 import traceback
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from oasis_harness.errors import OasisError
 from oasis_harness.guard import NotMeasured, Relation, perturb_head
-from oasis_harness.guard.review import Bill, Checked, Part, Review
+from oasis_harness.guard.review import Bill, Checked, Part, Review, audit_prompts
 from oasis_harness.guard.snapshots import Entry
 
 from .views import visible
 
-__all__ = ["check", "cost", "desk_of", "log", "show", "sign"]
+__all__ = ["audit_folder", "check", "cost", "desk_of", "log", "remove", "show", "sign"]
 
 _SAME, _MOVED, _MISSING, _NOT_EVALUATED = 0, 1, 3, 4
 _N_SHOWN = 60
@@ -31,6 +31,13 @@ def sign(review: Review, target: str, name: str, reason: str | None) -> int:
         target,
         lambda: _checked(review.check(target, name, records=reason is None, reason=reason), target, perturbs=False),
     )
+
+
+def remove(review: Review, stem: str, reason: str) -> int:
+    """Take away a recorded prompt, for a `reason`; return the exit code."""
+    for entry in review.remove(stem, reason):
+        print(f"removed: {entry.name}.{entry.dialect} [entry {entry.n}]")
+    return _SAME
 
 
 def show(review: Review, stem: str, offset: int | None) -> int:
@@ -61,6 +68,15 @@ def log(review: Review) -> int:
     review.ledger.verify(review.prompts.signed())
     print(f"entries: {len(entries):,}, whole; what is recorded is what they sign")
     return _SAME
+
+
+def audit_folder(fixtures: Path, base: str) -> int:
+    """Compare what is recorded with what the commit `base` has; return the exit code."""
+    report = audit_prompts(fixtures, base, root=Path.cwd())
+    for fault in report.faults:
+        print(visible(f"unsigned: {fault}"))
+    print(f"audited: {report.n_prompts:,} prompts of {base} ({report.digest[:12]}), {len(report.faults):,} unsigned")
+    return _MOVED if report.faults else _SAME
 
 
 def cost(review: Review, target: str, as_skill: str) -> int:
@@ -138,8 +154,9 @@ def _entry(entry: Entry) -> list[str]:
     lost = "tokens not counted" if entry.n_tokens_lost is None else f"{entry.n_tokens_lost:,} tokens lost"
     each = (entry.cost or {}).get("s_per_conversation")
     spent = f"not measured ({entry.cost_reason})" if each is None else f"{each} s a conversation"
+    what = f"byte {entry.n_bytes:,} {visible(entry.span)}" if entry.sha256_old else "recorded"
     return [
-        f"{entry.n}  {entry.when}  {entry.name}.{entry.dialect}  byte {entry.n_bytes:,} {visible(entry.span)}",
+        f"{entry.n}  {entry.when}  {entry.name}.{entry.dialect}  {what if entry.sha256_new else 'removed'}",
         f"   {lost}, {visible(spent)}",
         f"   {visible(entry.reason)}  — {visible(entry.who)}",
     ]

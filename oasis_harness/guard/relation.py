@@ -23,5 +23,7 @@ class Relation(StrEnum):
     """Of a snapshot: nothing is recorded yet."""
     UNUSED = "unused"
     """Of a snapshot: it is recorded, and nothing rendered it."""
+    REMOVED = "removed"
+    """Of a snapshot: it is taken away on purpose, for a reason."""
     FAILED = "failed"
     """Of a head on another machine: it could not be rendered."""

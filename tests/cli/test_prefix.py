@@ -7,6 +7,8 @@ import pytest
 
 from oasis_harness.cli.main import main
 from oasis_harness.guard import Ledger
+from tests.guard.desk import leave_ci
+from tests.guard.repository import Repository
 from tests.tokens.training import gpt2
 
 Oasis = Callable[..., tuple[int, str]]
@@ -48,7 +50,8 @@ def nothing():
 def oasis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Oasis:
     """Run the command in a folder with an agent and a dialect that counts tokens."""
     monkeypatch.chdir(tmp_path)
-    for name in ("CI", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+    leave_ci(monkeypatch)
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
         monkeypatch.delenv(name, raising=False)
     Path("agent.py").write_text(AGENT, encoding="utf-8")
     dialects = Path("fixtures/dialects")
@@ -88,10 +91,11 @@ def test_a_prompt_is_recorded_moved_and_signed(oasis: Oasis) -> None:
     assert 'oasis prefix sign --reason "why" agent.py:head' in out
     code, out = oasis("sign", "agent.py:head", "--reason", "clearer", "--engine", "none")
     assert code == 0 and "2 signed" in out
-    assert [entry.reason for entry in Ledger("fixtures/ledger.jsonl").entries()] == ["clearer"] * 2
+    reasons = [entry.reason for entry in Ledger("fixtures/ledger.jsonl").entries()]
+    assert reasons == ["recorded"] * 2 + ["clearer"] * 2
     assert oasis("check", "agent.py:head")[0] == 0
     code, out = oasis("log")
-    assert code == 0 and "tokens lost" in out and "entries: 2, whole" in out
+    assert code == 0 and "tokens lost" in out and "entries: 4, whole" in out
 
 
 def test_a_module_and_a_conversation_are_targets_too(oasis: Oasis) -> None:
@@ -102,6 +106,58 @@ def test_a_module_and_a_conversation_are_targets_too(oasis: Oasis) -> None:
     code, out = oasis("check", "agent:session", "--name", "talk", "--engine", "none")
     assert code == 1 and "event 1 text" in out
     assert 'oasis prefix sign --reason "why" agent:session --name talk' in out
+
+
+def test_a_removed_prompt_is_signed(oasis: Oasis) -> None:
+    """In every dialect; its files go, the ledger keeps why, and it may be recorded again later."""
+    oasis("record", "agent.py:head", "--dialect", "mine", "--dialect", "chatml")
+    code, out = oasis("sign", "--removed", "head", "--reason", "another agent does it")
+    assert code == 0 and "removed: head.chatml [entry 3]" in out and not any(Path("fixtures/prompts").iterdir())
+    gone = Ledger("fixtures/ledger.jsonl").entries()[2:]
+    assert [(one.sha256_new, one.reason) for one in gone] == [("", "another agent does it")] * 2
+    assert "head.mine  removed" in oasis("log")[1]
+    assert oasis("record", "agent.py:head")[0] == oasis("check", "agent.py:head")[0] == 0
+    assert Ledger("fixtures/ledger.jsonl").entries()[4].sha256_old == ""
+
+
+def test_a_prompt_whose_files_were_deleted_is_removed_too(oasis: Oasis) -> None:
+    """The ledger knows what it was; one that nobody knows is refused."""
+    oasis("record", "agent.py:head")
+    for path in Path("fixtures/prompts").iterdir():
+        path.unlink()
+    assert oasis("sign", "--removed", "head.chatml", "--reason", "why")[0] == 0
+    recorded, gone = Ledger("fixtures/ledger.jsonl").entries()
+    assert gone.sha256_old == recorded.sha256_new
+    for words in (["--removed", "tail"], ["--removed", "head"], [], ["agent.py:head", "--removed", "head"]):
+        code, out = oasis("sign", *words, "--reason", "why")
+        assert code == 2 and ("to remove" in out or "give a TARGET" in out)
+
+
+def test_a_prompt_that_was_deleted_by_hand_is_signed_from_what_it_was(oasis: Oasis) -> None:
+    """Recording it with other bytes is refused, and signing it names the bytes the ledger had."""
+    oasis("record", "agent.py:head")
+    for path in Path("fixtures/prompts").iterdir():
+        path.unlink()
+    edit("a text file", "one text file")
+    assert "signed before" in oasis("record", "agent.py:head")[1]
+    assert oasis("sign", "agent.py:head", "--reason", "clearer", "--engine", "none")[0] == 0
+    recorded, signed = Ledger("fixtures/ledger.jsonl").entries()
+    assert (signed.sha256_old, signed.reason) == (recorded.sha256_new, "clearer")
+
+
+def test_a_change_is_proved_against_a_base(oasis: Oasis) -> None:
+    """0 where all is signed, 1 where something is not, 2 where the base is not here."""
+    oasis("record", "agent.py:head")
+    repository = Repository.at(Path.cwd())
+    repository.commit()
+    code, out = oasis("audit", "--base", "main")
+    assert code == 0 and "audited: 1 prompts of main (" in out and "), 0 unsigned" in out
+    repository.delete("head")
+    code, out = oasis("audit", "--base", "main")
+    assert code == 1 and "unsigned: head.chatml (" in out and "oasis prefix sign --removed head.chatml" in out
+    assert oasis("sign", "--removed", "head", "--reason", "why")[0] == oasis("audit", "--base", "main")[0] == 0
+    code, out = oasis("audit", "--base", "origin/main")
+    assert code == 2 and "git fetch --depth=1 origin" in out
 
 
 @pytest.mark.parametrize("act", [("record",), ("sign", "--reason", "why")])

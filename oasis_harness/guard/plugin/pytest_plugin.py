@@ -8,6 +8,8 @@
 
     pytest --oasis-record             write the snapshots that are missing
     pytest --oasis-sign "why"         accept those that moved, with an entry in the ledger
+    pytest --oasis-complete           fail unless every recorded prompt was compared, also where tests are skipped
+    pytest --oasis-base origin/main   that, and fail unless the ledger leads here from what that commit recorded
 
 Loaded with every test run, so it imports pytest and the standard library only; what it needs comes in with the first
 test that uses it, and a suite that uses nothing of it runs as without. It fetches nothing and needs no mlx.
@@ -15,7 +17,7 @@ test that uses it, and a suite that uses nothing of it runs as without. It fetch
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,12 +75,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MODEL",
         help="model that cost is measured on, or none; a folder as --oasis-engine=DIR, else pytest takes it for tests",
     )
+    group.addoption("--oasis-complete", action="store_true", help="fail unless every recorded prompt was compared")
+    group.addoption(
+        "--oasis-base", metavar="REF", help="fail unless the ledger leads from the prompts of this commit to those here"
+    )
     group.addoption("--oasis-autouse", action="store_true", help="check in every test that conversations only grow")
     parser.addini("oasis_fixtures", "folder of prompts/, dialects/ and ledger.jsonl", default="fixtures")
     parser.addini("oasis_dialects", "dialects that prompts are compared in", type="args", default=["chatml"])
     parser.addini("oasis_engine", "model that cost is measured on; 'none' measures nothing", default="")
     parser.addini("oasis_autouse", "check in every test that conversations only grow", type="bool", default=False)
-    parser.addini("oasis_unused", "what a snapshot that no test asks for is: error, warn or ignore", default="warn")
+    parser.addini("oasis_complete", "fail unless every recorded prompt was compared", type="bool", default=False)
+    parser.addini(
+        "oasis_unused", "what a snapshot no test asks for is: error (always in CI), warn, ignore", default="warn"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -105,6 +114,8 @@ def _refuse_usage(config: pytest.Config) -> None:
     names = [
         name for name, given in (("--oasis-record", config.option.oasis_record), ("--oasis-sign", reason)) if given
     ]
+    if names and config.option.oasis_base is not None:
+        raise pytest.UsageError(f"{names[0]} is refused beside --oasis-base: what proves writes nothing.")
     if names and is_ci():
         raise pytest.UsageError(f"{names[0]} is refused where CI is set: record and sign at your desk, and commit.")
 
@@ -200,11 +211,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(config, "workeroutput"):
         config.workeroutput["oasis"] = run.summary.to_json()
         return
-    if run.summary.compared and _is_whole(session, run.summary, exitstatus):
-        _count_unused(session, run)
     if run.summary.has_failed and session.exitstatus == pytest.ExitCode.OK:
         run.summary.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if config.option.oasis_base is not None:
+        _audit(session, run)
+    if _is_to_be_complete(config):
+        _require_all(session, run)
+    elif run.summary.compared and _is_whole(session, run.summary, exitstatus):
+        _count_unused(session, run)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -227,15 +242,54 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _count_unused(session: pytest.Session, run: _Run) -> None:
-    how: Literal["error", "warn", "ignore"] = session.config.getini("oasis_unused")
+    how = "error" if is_ci() else session.config.getini("oasis_unused")
     if how == "ignore":
         return
     from .fixture import unused
 
     names = unused(run.folder, run.summary.compared)
     for name in names:
-        run.summary.add("unused", f"{name} (no test asks for it: delete it, or `oasis_unused = ignore`)")
-    if names and how == "error" and session.exitstatus == pytest.ExitCode.OK:
+        run.summary.add("unused", f'{name} (no test asks for it: `oasis prefix sign --removed {name} --reason "why"`)')
+    if names and how == "error":
+        _fail(session)
+
+
+def _is_to_be_complete(config: pytest.Config) -> bool:
+    return bool(config.option.oasis_complete or config.getini("oasis_complete") or config.option.oasis_base is not None)
+
+
+def _audit(session: pytest.Session, run: _Run) -> None:
+    """Fail the run unless what is recorded is what the base has, or is signed since."""
+    from oasis_harness.errors import OasisError
+
+    from ..review import audit_prompts
+
+    try:
+        report = audit_prompts(run.folder, session.config.option.oasis_base, root=session.config.rootpath)
+    except OasisError as error:
+        run.summary.add("not evaluated", f"the base: {error}")
+        _fail(session)
+    else:
+        for fault in report.faults:
+            run.summary.add("unsigned", str(fault))
+        if report.faults:
+            _fail(session)
+
+
+def _require_all(session: pytest.Session, run: _Run) -> None:
+    """Fail the run unless every recorded prompt was compared, whatever was skipped, deselected or not collected."""
+    if session.config.option.collectonly:
+        return
+    from .fixture import unused
+
+    for name in unused(run.folder, run.summary.compared):
+        run.summary.add("not compared", f"{name} (its test was renamed, skipped, deselected or not collected)")
+    if run.summary.counts["not compared"]:
+        _fail(session)
+
+
+def _fail(session: pytest.Session) -> None:
+    if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

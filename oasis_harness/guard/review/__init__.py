@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
+    from .audit import AuditReport as AuditReport
+    from .audit import Unsigned as Unsigned
+    from .audit import audit_prompts as audit_prompts
     from .checker import Checker as Checker
     from .checker import Remedies as Remedies
     from .ci import is_ci as is_ci
@@ -24,6 +27,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_door(
         __name__,
         {
+            "AuditReport": ".audit",
             "Bill": ".review",
             "Checked": ".review",
             "Checker": ".checker",
@@ -33,6 +37,8 @@ else:
             "Review": ".review",
             "RunSummary": ".run_summary",
             "Trade": ".parts",
+            "Unsigned": ".audit",
+            "audit_prompts": ".audit",
             "compare": ".parts",
             "costs_of": ".parts",
             "is_ci": ".ci",

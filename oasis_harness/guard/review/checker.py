@@ -9,15 +9,15 @@ what cannot be evaluated.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oasis_harness.errors import BadSnapshotName, GuardError, NotSignedOff, OasisError
 
-from ..cost import Meter
+from ..cost import Cost, Meter, NotMeasured
 from ..relation import Relation
 from ..requests import Body
-from ..snapshots import Comparison, Ledger, Snapshot, SnapshotFolder, snapshot_of
+from ..snapshots import RECORDED, Comparison, Entry, Ledger, Snapshot, SnapshotFolder, snapshot_of
 from ..targets import Dialects, Given, Spoken, Subject
 from .rewritten import loss_of
 from .run_summary import RunSummary
@@ -156,7 +156,7 @@ class Checker:
                 self._require_signed(comparison)
                 self._summary.add("same")
                 return ""
-            case Relation.MISSING if self._records:
+            case Relation.MISSING if self._records or (self._reason is not None and self._is_known(comparison)):
                 return self._record(snapshot, comparison, title)
             case Relation.MISSING:
                 self._summary.add("missing", title)
@@ -166,32 +166,47 @@ class Checker:
         self._summary.add(str(comparison.relation), _one_line(comparison))
         return f"{comparison.report()}\n{self._consequence(comparison)}\n{self._way_out}"
 
+    def _is_known(self, comparison: Comparison) -> bool:
+        """Say whether the ledger has bytes of a prompt whose file is gone."""
+        last = self._ledger.last(comparison.name, comparison.dialect)
+        return last is not None and bool(last.sha256_new)
+
     def _record(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
-        """Record for the first time; what was signed before and is gone has to be signed again."""
-        if any((entry.name, entry.dialect) == (snapshot.name, snapshot.dialect) for entry in self._ledger.entries()):
+        """Record for the first time, or as the ledger has it; what has other bytes there has to be signed."""
+        last = self._ledger.last(snapshot.name, snapshot.dialect)
+        if last is not None and last.sha256_new not in ("", snapshot.sha256):
             if self._reason is not None:
-                return self._sign(snapshot, comparison, title)
+                return self._sign(snapshot, replace(comparison, sha256_old=last.sha256_new), title)
             self._summary.add("missing", title)
             return (
                 f"{title}: it was signed before, and its file is gone. Bring it back, or sign it too.\n{self._way_out}"
             )
-        self._folder.record(snapshot)
+
+        def enter() -> Entry:
+            if last is not None and last.sha256_new:
+                return last  # brought back as it was
+            cost = NotMeasured("nothing was recorded before")
+            return self._ledger.append(comparison, reason=self._reason or RECORDED, cost=cost)
+
+        self._folder.record(snapshot, enter)
         self._accepted[title] = snapshot.sha256
         self._summary.add("recorded", f"{title}, {len(snapshot.data):,} bytes")
         return ""
 
     def _sign(self, snapshot: Snapshot, comparison: Comparison, title: str) -> str:
-        """Accept a prompt; the ledger is told of every one that lost a byte."""
+        """Accept a prompt; the ledger is told why."""
         if self._accepted.setdefault(title, snapshot.sha256) != snapshot.sha256:
             raise NotSignedOff("another test of this run has other bytes under this name.", remedy="Give each a name.")
-        entry = None
-        if comparison.relation is not Relation.EXTENDED:
-            assert self._reason is not None, "nothing is signed without a reason"
-            n_lost = comparison.move.n_lost if comparison.move else 0
-            entry = self._ledger.append(comparison, reason=self._reason, cost=self._meter.cost(n_lost))
+        assert self._reason is not None, "nothing is signed without a reason"
+        entry = self._ledger.append(comparison, reason=self._reason, cost=self._cost(comparison))
         self._folder.accept(snapshot, entry)
-        self._summary.add("signed", f"{_one_line(comparison)} [{f'entry {entry.n}' if entry else 'only appended'}]")
+        self._summary.add("signed", f"{_one_line(comparison)} [entry {entry.n}]")
         return ""
+
+    def _cost(self, comparison: Comparison) -> Cost | NotMeasured:
+        if comparison.relation is Relation.EXTENDED:
+            return NotMeasured("nothing that was cached is lost")
+        return self._meter.cost(comparison.move.n_lost if comparison.move else 0)
 
     def _consequence(self, comparison: Comparison) -> str:
         if comparison.move is None:

@@ -14,12 +14,13 @@ from oasis_harness.registry import Skills
 
 from ..cost import Meter, NotMeasured, PrefillRate
 from ..perturb import fields_of
-from ..snapshots import Ledger, Recorded, Row, SnapshotFolder, snapshot_of
+from ..snapshots import Entry, Ledger, Recorded, Row, SnapshotFolder, snapshot_of
 from ..targets import CHATML, Dialects, Spoken, call_target, subject_of
 from ..volatile import Finding, find_volatile
 from .checker import Checker, Remedies
 from .ci import is_ci
 from .parts import CostRow, Trade, compare, costs_of
+from .removed import remove_prompt
 from .run_summary import RunSummary
 
 __all__ = ["Bill", "Checked", "Part", "Review"]
@@ -105,6 +106,15 @@ class Review:
         return Checked(
             complaints, summary, tuple((field, one) for field, data in fields for one in find_volatile(data))
         )
+
+    def remove(self, stem: str, reason: str) -> tuple[Entry, ...]:
+        """Take away the prompt recorded as `name.dialect`, or as `name` in every dialect, and tell the ledger why.
+
+        Raises:
+            NotSignedOff: There is none, CI is set, or the reason is blank.
+        """
+        _require_desk(reason)
+        return remove_prompt(self.prompts, self.ledger, stem, reason)
 
     def show(self, stem: str) -> tuple[Part, ...]:
         """Return the spans of the prompt recorded as `name.dialect`; the dialect may be left out where there is one.

@@ -22,10 +22,13 @@ WORDS = (
     "signed",
     "broken",
     "unused",
+    "not compared",
+    "unsigned",
 )
 """What can become of a snapshot or of a conversation, in the order of the summary; "broken" is one that is not
-append-only."""
-_FAILED = ("moved", "extended", "missing", "not evaluated", "broken")
+append-only, "not compared" a recorded prompt that a complete run has to ask for, "unsigned" one that nothing leads to
+from what a base has of it."""
+_FAILED = ("moved", "extended", "missing", "not evaluated", "broken", "not compared", "unsigned")
 
 
 @dataclass(slots=True)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
+    from .commit import Commit as Commit
     from .folder import SnapshotFolder as SnapshotFolder
     from .folder import snapshot_of as snapshot_of
+    from .ledger import RECORDED as RECORDED
     from .ledger import Entry as Entry
     from .ledger import Ledger as Ledger
     from .ledger import Signed as Signed
@@ -23,6 +25,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_door(
         __name__,
         {
+            "RECORDED": ".ledger",
+            "Commit": ".commit",
             "Comparison": ".moves",
             "Entry": ".ledger",
             "Ledger": ".ledger",

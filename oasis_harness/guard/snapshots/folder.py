@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,8 +56,10 @@ class SnapshotFolder:
         with self._locked(fcntl.LOCK_SH):
             return compare_prompts(self._read(snapshot.name, snapshot.dialect), snapshot)
 
-    def record(self, snapshot: Snapshot) -> None:
+    def record(self, snapshot: Snapshot, enter: Callable[[], Entry] | None = None) -> None:
         """Record a prompt for the first time. Recording the same bytes again does nothing.
+
+        `enter` makes the ledger's entry, and is called once it is certain that nothing is recorded.
 
         Raises:
             NotSignedOff: Other bytes are recorded.
@@ -68,7 +70,8 @@ class SnapshotFolder:
         with self._locked(fcntl.LOCK_EX):
             old = self._read(snapshot.name, snapshot.dialect)
             if old is None:
-                self._write(_recorded(snapshot, None, 0))
+                entry = enter() if enter else None
+                self._write(_recorded(snapshot, entry.digest if entry else None, len(snapshot.data) if entry else 0))
             elif old.data != snapshot.data:
                 raise _not_signed(compare_prompts(old, snapshot), "it is recorded already, with other bytes")
 
@@ -93,6 +96,21 @@ class SnapshotFolder:
             else:
                 self._write(_recorded(snapshot, entry.digest, len(snapshot.data)))
 
+    def remove(self, name: str, dialect: str, entry: Entry) -> None:
+        """Remove what is recorded, if it is; `entry` is the ledger's entry that signs that.
+
+        Raises:
+            NotSignedOff: The entry signs something else.
+            BadSnapshotName: As `compare`.
+        """
+        _require_names(name, dialect)
+        if (entry.name, entry.dialect, entry.sha256_new) != (name, dialect, ""):
+            gone = Comparison(Relation.REMOVED, name, dialect)
+            raise _not_signed(gone, f"entry {entry.n} of the ledger does not remove it")
+        with self._locked(fcntl.LOCK_EX):
+            for path in self._paths(name, dialect):
+                path.unlink(missing_ok=True)
+
     def recorded(self, name: str, dialect: str) -> Recorded:
         """Return what is recorded.
 
@@ -112,6 +130,15 @@ class SnapshotFolder:
         files = self.path.iterdir() if self.path.is_dir() else ()
         stems = {path.stem for path in files if path.suffix in (".txt", ".json")}
         return tuple(sorted(stem for stem in stems if _is_ours(stem)))
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each recorded text as it stands, by `name.dialect`; "" where only a manifest is."""
+        with self._locked(fcntl.LOCK_SH):
+            texts = {stem: self._paths(*_parts(stem))[0] for stem in self.list()}
+            return {
+                stem: hashlib.sha256(text.read_bytes()).hexdigest() if text.exists() else ""
+                for stem, text in texts.items()
+            }
 
     def unused(self, used: Iterable[str | tuple[str, str]]) -> tuple[Comparison, ...]:
         """Return what is recorded and not among `used`: names, `name.dialect`, or (name, dialect).

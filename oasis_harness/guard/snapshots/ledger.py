@@ -1,6 +1,13 @@
-r"""The ledger of signed moves: JSON Lines, append-only, each line chained to the one before it.
+r"""The ledger of recorded, moved and removed prompts: JSON Lines, append-only, each line chained to the one before it.
 
     {"n":1,"previous":"","name":"head","dialect":"smollm2","n_bytes":19,"span":"head/system",…,"digest":"sha256:…"}
+
+    sha256_old   sha256_new   reason
+    ""           "9f86…"      "recorded"             for the first time: the one reason that is given by itself
+    "9f86…"      "60303…"     "a clearer question"   bytes moved, or were appended
+    "60303…"     ""           "the agent is gone"    removed; a renamed prompt is one removed and one recorded
+
+A prompt that was recorded before there were entries for that has none, and stands all the same.
 
 A line that was changed, removed, inserted or put elsewhere is named. What a chain alone cannot show is that its last
 lines were removed: so each snapshot's manifest carries the digest of the entry that last signed it, and `verify` looks
@@ -28,14 +35,17 @@ from .moves import Comparison
 if TYPE_CHECKING:
     from ..cost import Cost, NotMeasured
 
-__all__ = ["Entry", "Ledger", "Signed", "git_identity"]
+__all__ = ["RECORDED", "Entry", "Ledger", "Signed", "git_identity"]
+
+RECORDED = "recorded"
+"""The reason of a prompt that is recorded for the first time, where nobody gave another."""
 
 NOBODY = "unknown: no git identity"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One signed move."""
+    """One prompt that was recorded, moved or removed."""
 
     n: int
     """Counted from 1."""
@@ -60,6 +70,7 @@ class Entry:
     sha256_old: str
     """Empty where nothing was recorded before."""
     sha256_new: str
+    """Empty where it was removed."""
     digest: str
 
     def to_json(self) -> bytes:
@@ -106,6 +117,15 @@ class Ledger:
         """
         return _entries(self.path.read_bytes() if self.path.exists() else b"", self.path)
 
+    def last(self, name: str, dialect: str) -> Entry | None:
+        """Return the newest entry of a prompt.
+
+        Raises:
+            BrokenLedger: As `entries`.
+        """
+        own = [entry for entry in self.entries() if (entry.name, entry.dialect) == (name, dialect)]
+        return own[-1] if own else None
+
     def verify(self, signed: Iterable[Signed] = ()) -> None:
         """Check the chain, and that it holds what the snapshots say was `signed` (`SnapshotFolder.signed()`).
 
@@ -125,7 +145,7 @@ class Ledger:
             _require_last(one, last.get((one.name, one.dialect)))
 
     def append(self, comparison: Comparison, *, reason: str, cost: "Cost | NotMeasured") -> Entry:
-        """Sign a prompt that moved, grew or is recorded anew, and return the entry, which is on disk then.
+        """Sign a prompt that moved, grew, is recorded or removed, and return the entry, which is on disk then.
 
         Raises:
             NotSignedOff: There is no reason, or nothing moved.

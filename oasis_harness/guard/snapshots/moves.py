@@ -122,6 +122,8 @@ class Comparison:
                 return f"{title}: nothing is recorded yet."
             case Relation.UNUSED:
                 return f"{title}: it is recorded, and nothing rendered it."
+            case Relation.REMOVED:
+                return f"{title}: it is removed."
             case _:
                 assert self.move is not None, "what is left has moved"
                 return "\n".join([f"{title}: {_place(self.move)}", *_lines(self.move)])

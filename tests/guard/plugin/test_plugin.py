@@ -16,7 +16,10 @@ import pytest
 
 from oasis_harness.guard import Ledger, NotMeasured
 from oasis_harness.guard.cost.meter import Meter
+from oasis_harness.guard.review.ci import CI_VARIABLES
 from tests.embedded.tiny import write_tiny_model
+from tests.guard.desk import leave_ci
+from tests.guard.repository import Repository
 from tests.tokens.training import gpt2
 
 if TYPE_CHECKING:
@@ -66,7 +69,8 @@ def run_suite(everything_loaded: None, pytester: "Pytester", monkeypatch: pytest
 
 def _runner(pytester: "Pytester", monkeypatch: pytest.MonkeyPatch, start: RunSuite) -> RunSuite:
     pytester.makeini(INI)
-    for name in ("CI", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "SYSTEM"):
+    leave_ci(monkeypatch)
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "SYSTEM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada")
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.org")
@@ -197,8 +201,9 @@ def test_signing_accepts_a_move_and_tells_the_ledger(pytester: "Pytester", run_s
     run_suite("--oasis-record", "-k", "head").assert_outcomes(passed=1, deselected=1)
     signed = run_suite("--oasis-sign", "shorter is better", SYSTEM="Be brief.")
     signed.assert_outcomes(passed=1, failed=1)
-    signed.stdout.fnmatch_lines(["oasis: 1 missing, 1 signed", "  signed: test_head.chatml: byte *[[]entry 1]"])
-    (entry,) = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    signed.stdout.fnmatch_lines(["oasis: 1 missing, 1 signed", "  signed: test_head.chatml: byte *[[]entry 2]"])
+    first, entry = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    assert (first.reason, first.sha256_new) == ("recorded", entry.sha256_old)
     assert (entry.reason, entry.who, entry.dialect) == ("shorter is better", "Ada <ada@example.org>", "chatml")
     assert entry.cost is None and entry.cost_reason.startswith("tokens are not counted")
     run_suite("-k", "head", SYSTEM="Be brief.").assert_outcomes(passed=1, deselected=1)
@@ -236,7 +241,7 @@ def test_what_was_signed_cannot_be_recorded_anew(pytester: "Pytester", run_suite
     ledger.write_bytes(ledger.read_bytes().replace(b'"why"', b'"yes"'))
     edited = run_suite()
     edited.assert_outcomes(failed=1)
-    assert "ledger.jsonl, line 1" in text(edited)
+    assert "ledger.jsonl, line 2" in text(edited)
 
 
 @pytest.mark.parametrize("words", [("--oasis-record",), ("--oasis-sign", "why")])
@@ -248,6 +253,13 @@ def test_ci_writes_nothing(pytester: "Pytester", run_suite: RunSuite, words: tup
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     assert f"{words[0]} is refused where CI is set" in text(refused)
     assert recorded(pytester) == []
+
+
+@pytest.mark.parametrize("name", CI_VARIABLES)
+def test_every_service_is_ci(pytester: "Pytester", run_suite: RunSuite, name: str) -> None:
+    """Also where it does not set CI."""
+    pytester.makepyfile(HEAD)
+    assert run_suite("--oasis-record", **{name: "yes"}).ret == pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize("value", ["", "0", "false"])
@@ -266,7 +278,7 @@ def test_a_blank_reason_is_a_usage_error(pytester: "Pytester", run_suite: RunSui
 
 
 def test_a_prompt_that_was_appended_to_fails_too(pytester: "Pytester", run_suite: RunSuite) -> None:
-    """It says that nothing cached is lost; signing it needs no entry, as no byte moved."""
+    """It says that nothing cached is lost; signing it is an entry as every other."""
     source = SETUP + (
         "def test_talk(oasis_snapshot):\n"
         "    session = Session(ScriptedEngine(['hello', 'again']), system=SYSTEM)\n"
@@ -282,7 +294,8 @@ def test_a_prompt_that_was_appended_to_fails_too(pytester: "Pytester", run_suite
     extended.stdout.fnmatch_lines(["*nothing that was cached is lost*", "oasis: 1 extended"])
     run_suite("--oasis-sign", "one turn more").assert_outcomes(passed=1)
     run_suite().assert_outcomes(passed=1)
-    assert not pytester.path.joinpath("fixtures/ledger.jsonl").exists()
+    first, grown = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    assert (grown.reason, grown.sha256_old, grown.n_tokens_lost) == ("one turn more", first.sha256_new, 0)
 
 
 def test_what_cannot_be_evaluated_is_no_pass(pytester: "Pytester", run_suite: RunSuite) -> None:
@@ -423,7 +436,8 @@ def test_cost_is_measured_on_a_real_engine(tiny_model: Path, pytester: "Pytester
     moved.assert_outcomes(failed=1)
     moved.stdout.fnmatch_lines(["  cost    * tokens: * s a conversation, * at * tokens/s (tiny, *; * runs of *"])
     run_process("--oasis-sign", "why", *words, SYSTEM="Be brief.").assert_outcomes(passed=1)
-    (entry,) = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    first, entry = Ledger(pytester.path / "fixtures" / "ledger.jsonl").entries()
+    assert (first.reason, first.sha256_new) == ("recorded", entry.sha256_old)
     assert entry.cost is not None and entry.cost["n_tokens"] == entry.n_tokens_lost
 
 
@@ -470,6 +484,97 @@ def test_an_unused_snapshot_is_reported(pytester: "Pytester", run_suite: RunSuit
     assert failed.ret == pytest.ExitCode.TESTS_FAILED
     assert "1 unused" not in text(run_suite("-o", "oasis_unused=ignore"))
     assert run_suite("-o", "oasis_unused=never").ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize("how", ["warn", "ignore"])
+def test_in_ci_an_unused_snapshot_is_an_error(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """Whatever the settings say: a prompt whose test was renamed is compared by nobody."""
+    pytester.makepyfile(TWO)
+    run_suite("--oasis-record").assert_outcomes(passed=2)
+    pytester.makepyfile(TWO.replace("test_two", "test_second").replace("system='2'", "system='1', name='test_one'"))
+    failed = run_suite("-o", f"oasis_unused={how}", GITHUB_ACTIONS="true")
+    assert failed.ret == pytest.ExitCode.TESTS_FAILED and "unused: test_two.chatml" in text(failed)
+
+
+CUTS = {
+    "a name": (["-k", "one"], TWO),
+    "deselected": (["--deselect", "test_sub.py::test_two"], TWO),
+    "skipped": ([], TWO.replace("def test_two", "@pytest.mark.skip\ndef test_two")),
+    "renamed": (["--oasis-record"], TWO.replace("test_two", "test_second")),
+    "nothing runs": (["-k", "nothing"], TWO),
+}
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_complete_run_compares_every_recorded_prompt(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """One that no test asked for is named, whatever kept its test from running."""
+    words, source = CUTS[how]
+    pytester.makepyfile(test_sub=TWO)
+    run_suite("--oasis-record").assert_outcomes(passed=2)
+    assert run_suite("--oasis-complete").ret == pytest.ExitCode.OK
+    pytester.makepyfile(test_sub=source)
+    for asked in (["--oasis-complete"], ["-o", "oasis_complete=true"]):
+        failed = run_suite(*words, *asked)
+        assert failed.ret == pytest.ExitCode.TESTS_FAILED
+        assert "not compared: test_two.chatml" in text(failed)
+
+
+EVASIONS = {
+    "skipped": ([], ("def test_two", "@pytest.mark.skip\ndef test_two"), "not compared: test_two.chatml"),
+    "deselected": (["--deselect", "test_sub.py::test_two"], ("", ""), "not compared: test_two.chatml"),
+    "a part": (["-k", "one"], ("", ""), "not compared: test_two.chatml"),
+    "renamed": ([], ("test_two", "test_second"), "not compared: test_two.chatml"),
+    "another dialect": (["-o", "oasis_dialects=mine"], ("", ""), "not compared: test_two.chatml"),
+    "another folder": (["--oasis-fixtures=other"], ("", ""), "unsigned: other: the base has no prompts here"),
+}
+
+
+@pytest.mark.parametrize("how", EVASIONS)
+def test_a_base_is_compared_by_every_test_of_it(pytester: "Pytester", run_suite: RunSuite, how: str) -> None:
+    """What was not compared is named, also where it was recorded under another name, dialect or folder."""
+    words, (old, new), said = EVASIONS[how]
+    pytester.makepyfile(test_sub=TWO)
+    dialect_with_tokenizer(pytester, "mine")
+    run_suite("--oasis-record").assert_outcomes(passed=2)
+    repository = Repository.at(pytester.path)
+    repository.commit()
+    assert run_suite("--oasis-base", "main").ret == pytest.ExitCode.OK
+    pytester.makepyfile(test_sub=TWO.replace(old, new) if old else TWO)
+    run_suite("--oasis-record", *words)
+    failed = run_suite("--oasis-base", "main", *words)
+    assert failed.ret == pytest.ExitCode.TESTS_FAILED and said in text(failed)
+
+
+def test_a_prompt_that_moved_since_the_base_is_signed_or_fails(pytester: "Pytester", run_suite: RunSuite) -> None:
+    """Also where a run at a desk recorded it anew; what proves writes nothing, and a base that is not here fails."""
+    pytester.makepyfile(HEAD)
+    run_suite("--oasis-record")
+    pytester.path.joinpath("fixtures/ledger.jsonl").unlink()  # as it was recorded before there were entries
+    unsigned_manifests(pytester)
+    repository = Repository.at(pytester.path)
+    repository.commit()
+    repository.delete("test_head")
+    run_suite("--oasis-record", SYSTEM="Be brief.").assert_outcomes(passed=1)
+    failed = run_suite("--oasis-base", "main", SYSTEM="Be brief.")
+    failed.assert_outcomes(passed=1)
+    assert failed.ret == pytest.ExitCode.TESTS_FAILED
+    failed.stdout.fnmatch_lines(
+        ["oasis: 1 same, 1 unsigned", "  unsigned: test_head.chatml (* → *): entry 1 leads from*"]
+    )
+    repository.git("checkout", "-q", ".")
+    pytester.path.joinpath("fixtures/ledger.jsonl").unlink()
+    run_suite("--oasis-sign", "shorter", SYSTEM="Be brief.")
+    assert run_suite("--oasis-base", "main", SYSTEM="Be brief.").ret == pytest.ExitCode.OK
+    assert run_suite("--oasis-base", "main", "--oasis-record").ret == pytest.ExitCode.USAGE_ERROR
+    lost = run_suite("--oasis-base", "nosuch", SYSTEM="Be brief.")
+    assert lost.ret == pytest.ExitCode.TESTS_FAILED and "is no commit of this clone" in text(lost)
+
+
+def unsigned_manifests(pytester: "Pytester") -> None:
+    """Write the manifests as they were before what is recorded had an entry."""
+    for path in pytester.path.glob("fixtures/prompts/*.json"):
+        data = re.sub(rb'"signed":"[^"]*"', b'"signed":null', path.read_bytes())
+        path.write_bytes(re.sub(rb'"n_signed":\d+', b'"n_signed":0', data))
 
 
 PARTS = [
