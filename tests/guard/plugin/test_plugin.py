@@ -6,6 +6,7 @@ what is or is not imported.
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
