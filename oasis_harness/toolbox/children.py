@@ -2,8 +2,8 @@
 
 Python runs isolated (`-I`: no PYTHON* variables, no user packages, no folder of the caller's on the path), without the
 site packages (`-S`) and in `/`, so that no file a model wrote can be imported. Of this package only the one module is
-loaded, and what it imports relatively; such a module imports the standard library beyond that, so it starts in 30 ms
-(2 cores of a virtual machine). It ends with the call: also when the call is interrupted and when the interpreter ends.
+loaded, and what it imports relatively; such a module imports the standard library beyond that. It ends with the call:
+also when the call is interrupted and when the interpreter ends.
 """
 
 import atexit
