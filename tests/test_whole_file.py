@@ -1,5 +1,6 @@
 """A file is put in place whole, with the permissions it should have, or the old one stays."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,3 +54,39 @@ def test_a_name_as_long_as_the_file_system_allows_can_be_written(tmp_path: Path)
     target = tmp_path / ("n" * 255)
     write_whole(target, [b"x"])
     assert target.read_bytes() == b"x"
+
+
+def test_a_name_in_an_open_folder_is_written_there_wherever_that_is_moved(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(b"old")
+    (tmp_path / "folder" / "file").chmod(0o751)
+    folder = os.open(tmp_path / "folder", os.O_RDONLY)
+    (tmp_path / "folder").rename(tmp_path / "moved")
+    write_whole(Path("file"), [b"new"], folder=folder)
+    os.close(folder)
+    assert (tmp_path / "moved" / "file").read_bytes() == b"new"
+    assert names(tmp_path / "moved") == ["file"] and mode(tmp_path / "moved" / "file") == 0o751
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    os.chown(target, 1234, 2345)
+    target.chmod(0o4751)
+    write_whole(target, [b"new"])
+    found = target.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (1234, 2345, 0o4751)
+
+
+def test_extended_attributes_stay(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    if not hasattr(os, "setxattr"):
+        pytest.skip("Python knows extended attributes on Linux only")
+    try:
+        os.setxattr(target, "user.origin", b"here")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    write_whole(target, [b"new"])
+    assert (target.read_bytes(), os.getxattr(target, "user.origin")) == (b"new", b"here")

@@ -9,11 +9,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-__all__ = ["folder_beneath", "open_beneath", "opened", "read_beneath"]
+__all__ = ["folder_beneath", "open_beneath", "open_root", "opened", "read_beneath"]
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+"""A folder to step through: where there is O_PATH, it need not be readable, as with a path."""
 
 
 @contextmanager
@@ -25,16 +27,30 @@ def opened(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def folder_beneath(root: int, parts: Sequence[str]) -> int:
+def open_root(path: Path) -> int:
+    """Open the folder that everything is beneath; the caller closes it.
+
+    Raises:
+        OSError: It is missing, no folder, or a symlink.
+    """
+    return os.open(path, _FOLDER | os.O_NOFOLLOW)
+
+
+def folder_beneath(root: int, parts: Sequence[str], *, makes: bool = False) -> int:
     """Open the folder that `parts` name beneath the open folder `root`; the caller closes it.
+
+    With `makes`, what is missing is made. The descriptor is to open from, and not to list.
 
     Raises:
         OSError: A part is missing, no folder, a symlink, or no name at all.
     """
-    folder = os.open(".", _FOLDER, dir_fd=root)
+    folder = os.dup(root)
     for part in parts:
         with opened(folder):
-            folder = os.open(_name(part), _FOLDER, dir_fd=folder)
+            if makes:
+                with suppress(FileExistsError):
+                    os.mkdir(_name(part), dir_fd=folder)
+            folder = os.open(_name(part), _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
     return folder
 
 

@@ -5,12 +5,14 @@ line that says what was left out and how to get it, and refusals that show the c
 """
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from oasis_harness.registry import ToolRefused
 from oasis_harness.whole_file import write_whole
 
+from .beneath import opened
 from .edit import edit_bytes
 from .workspace import Workspace, printable, shortened
 
@@ -55,8 +57,8 @@ class FileTools:
         shown = self.workspace.shown(target)
         if not target.is_dir():
             raise ToolRefused(f'{shown} is a file. Use read_file(path="{shown}").')
-        with self.workspace.refusing(target), os.scandir(target) as entries:
-            found = sorted((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
+        with self.workspace.refusing(target), self.workspace.folder(target) as folder:
+            found = _entries(folder)
         names = [printable(os.fsdecode(name)) + "/" * is_folder for name, is_folder in found]
         if len(names) > _MAX_ENTRIES:
             names[_MAX_ENTRIES:] = [f"[{_MAX_ENTRIES} of {len(names)} entries; use search or shell for the others]"]
@@ -70,8 +72,8 @@ class FileTools:
             if target.exists():
                 call = f'edit_file(path="{shown}", old="text to replace", new="text to put there")'
                 raise ToolRefused(f"{shown} exists already and was left as it is. To change it use {call}.")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _create(target, content.encode("utf-8"))
+        with self.workspace.folder_of(target, makes=True) as folder:
+            _create(folder, target.name, content.encode("utf-8"))
         return f"Created {shown}, {content.count(chr(10)) + (content[-1:] not in ('', chr(10)))} lines."
 
     def edit_file(self, path: str, old: str, new: str) -> str:
@@ -82,14 +84,21 @@ class FileTools:
             old: Text to replace, exactly as in the file; it must occur once.
             new: Text to put there.
         """
-        self.workspace.writable(path)
-        target, data = self.workspace.read_bytes(path)
-        edited, message = edit_bytes(data, old, new, shown=self.workspace.shown(target))
-        with self.workspace.refusing(target):
-            if not os.access(target, os.W_OK):
+        target = self.workspace.writable(path)
+        self.workspace.require(target)
+        with self.workspace.folder_of(target) as folder:
+            data = self.workspace.read_in(folder, target)
+            edited, message = edit_bytes(data, old, new, shown=self.workspace.shown(target))
+            if not os.access(target.name, os.W_OK, dir_fd=folder):
                 raise ToolRefused(f"{self.workspace.shown(target)} is read-only.")
-            write_whole(target, [edited])
+            write_whole(Path(target.name), [edited], folder=folder)
         return message
+
+
+def _entries(folder: int) -> list[tuple[bytes, bool]]:
+    """Return the names in an open folder in byte order, and whether each is a folder itself."""
+    with opened(os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)) as listed, os.scandir(listed) as entries:
+        return sorted((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
 
 
 def _bounded(lines: list[str]) -> list[str]:
@@ -105,12 +114,13 @@ def _bounded(lines: list[str]) -> list[str]:
     return kept
 
 
-def _create(target: Path, data: bytes) -> None:
+def _create(folder: int, name: str, data: bytes) -> None:
     """Write a file that must not exist yet; leave nothing behind when that fails half way."""
-    with target.open("xb") as file:
-        try:
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-            file.flush()
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        raise

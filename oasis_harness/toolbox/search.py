@@ -14,6 +14,7 @@ import selectors
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oasis_harness.registry import ToolRefused
 
@@ -44,16 +45,10 @@ class SearchTools:
         """
         target = self.workspace.existing(path)
         limit = min(max(limit, 1), _MAX_MATCHES)
-        request = {
-            "root": raw_name(str(self.workspace.root)),
-            "parts": [raw_name(part) for part in target.relative_to(self.workspace.root).parts],
-            "pattern": pattern,
-            "limit": limit,
-            "time_s": self.time_s,
-        }
+        request = self._request(target, pattern, limit)
         found = _Found()
         try:
-            for kind, value in _answers(json.dumps(request).encode(), time.monotonic() + self.time_s):
+            for kind, value in _answers(request, time.monotonic() + self.time_s):
                 found.take(kind, value)
         except OSError as error:
             raise ToolRefused(f"The search could not be started: {error.strerror}.") from None
@@ -61,6 +56,12 @@ class SearchTools:
             remedy = r"To find . * + ? ( ) [ { | \ literally, put a backslash before each."
             raise ToolRefused(f"{pattern!r} is not a regular expression: {found.refusal}. {remedy}")
         return found.text(limit, self.time_s)
+
+    def _request(self, target: Path, pattern: str, limit: int) -> bytes:
+        parts = [raw_name(part) for part in target.relative_to(self.workspace.root).parts]
+        root = raw_name(str(self.workspace.root))
+        request = {"root": root, "parts": parts, "pattern": pattern, "limit": limit, "time_s": self.time_s}
+        return json.dumps(request).encode()
 
 
 def _answers(request: bytes, deadline: float) -> Iterator[tuple[str, str | int]]:

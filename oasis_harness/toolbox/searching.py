@@ -20,8 +20,9 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-from .beneath import folder_beneath, opened, read_beneath
+from .beneath import folder_beneath, open_root, opened, read_beneath
 
 __all__ = ["MAX_FILE_BYTES", "main", "raw_name"]
 
@@ -54,7 +55,7 @@ def main() -> None:
         _answer("refused", str(error))
         return
     parts = tuple(os.fsdecode(part.encode("latin-1")) for part in request["parts"])
-    with opened(os.open(request["root"].encode("latin-1"), os.O_RDONLY | os.O_DIRECTORY)) as root:
+    with opened(open_root(Path(os.fsdecode(request["root"].encode("latin-1"))))) as root:
         _search(expression, root, parts, request["limit"])
 
 
@@ -103,7 +104,7 @@ def _files(root: int, parts: tuple[str, ...], too_deep: list[int]) -> Iterator[t
 
 def _inside(folder: int) -> list[tuple[str, bool]]:
     """Return the names of an open folder that are searched, last first, and whether each is a folder."""
-    with os.scandir(folder) as entries:
+    with opened(os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)) as listed, os.scandir(listed) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if _is_searched(entry)]
     return sorted(found, key=lambda item: os.fsencode(item[0]) + b"/" * item[1], reverse=True)
 

@@ -1,12 +1,13 @@
 """The workspace: one folder, and the paths that stay inside it.
 
 What the model sees of a path is relative to the workspace, with forward slashes: an absolute path would put the
-machine into the conversation. This is a guard against mistakes of a model, not against a hostile process that swaps
-a symlink between check and use.
+machine into the conversation. A path is resolved once, symlinks followed, and checked; what it led to is then opened
+step by step without following any (`beneath`), so that no symlink that is put there meanwhile leads out.
 """
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from oasis_harness.registry import ToolRefused
 
+from .beneath import folder_beneath, open_root, opened, read_beneath
 from .protected import protecting
 from .searching import MAX_FILE_BYTES
 
@@ -78,13 +80,48 @@ class Workspace:
             ToolRefused: It does not exist or leads out of the workspace.
         """
         target = self.resolve(path)
+        self.require(target)
+        return target
+
+    def require(self, target: Path) -> None:
+        """Refuse a `target` that does not exist, and say where to look.
+
+        Raises:
+            ToolRefused: It does not exist.
+        """
         with self.refusing(target):
             if not target.exists():
                 parents = target.relative_to(self.root).parents
                 folder = next((parent.as_posix() for parent in parents if (self.root / parent).is_dir()), ".")
                 hint = f'list_dir(path="{printable(folder)}") shows what there is.'
                 raise ToolRefused(f"There is no {self.shown(target)}. {hint}")
-        return target
+
+    @contextmanager
+    def folder(self, target: Path, *, makes: bool = False) -> Iterator[int]:
+        """Open the folder `target` step by step from the root, so that a symlink put there meanwhile is refused.
+
+        With `makes`, what is missing is made. The descriptor is to open from, and not to list.
+
+        Raises:
+            OSError: A step is missing, no folder or a symlink.
+        """
+        with (
+            opened(open_root(self.root)) as root,
+            opened(folder_beneath(root, target.relative_to(self.root).parts, makes=makes)) as folder,
+        ):
+            yield folder
+
+    @contextmanager
+    def folder_of(self, target: Path, *, makes: bool = False) -> Iterator[int]:
+        """Open the folder that `target` is in, as `folder` does, and refuse what the system refuses in the block.
+
+        Raises:
+            ToolRefused: It cannot be opened, or `target` is the workspace itself.
+        """
+        if target == self.root:
+            raise ToolRefused('. is a folder. Use list_dir(path=".").')
+        with self.refusing(target), self.folder(target.parent, makes=makes) as folder:
+            yield folder
 
     def read_bytes(self, path: str) -> tuple[Path, bytes]:
         """Read a text file of at most MAX_FILE_BYTES.
@@ -93,20 +130,31 @@ class Workspace:
             ToolRefused: It is missing, a folder, a device, binary or too large.
         """
         target = self.existing(path)
+        with self.folder_of(target) as folder:
+            return target, self.read_in(folder, target)
+
+    def read_in(self, folder: int, target: Path) -> bytes:
+        """Read the file `target` from its open folder, as `read_bytes` does.
+
+        Raises:
+            OSError: It cannot be read.
+            ToolRefused: It is a folder, a device, binary or too large.
+        """
         name = self.shown(target)
-        with self.refusing(target):
-            if target.is_dir():
-                raise ToolRefused(f'{name} is a folder. Use list_dir(path="{name}").')
-            if not target.is_file():
-                raise ToolRefused(f"{name} is not a regular file.")
-            if (n_bytes := target.stat().st_size) > MAX_FILE_BYTES:
-                raise ToolRefused(
-                    f"{name} has {n_bytes} bytes, too many to read. Use search, or shell with sed or head."
-                )
-            data = target.read_bytes()
+        found = os.stat(target.name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            raise ToolRefused(f'{name} is a folder. Use list_dir(path="{name}").')
+        if not stat.S_ISREG(found.st_mode):
+            raise ToolRefused(f"{name} is not a regular file.")
+        if found.st_size > MAX_FILE_BYTES:
+            remedy = "Use search, or shell with sed or head."
+            raise ToolRefused(f"{name} has {found.st_size} bytes, too many to read. {remedy}")
+        data = read_beneath(folder, [target.name], MAX_FILE_BYTES)
+        if data is None:
+            raise ToolRefused(f"{name} changed while it was read. Read it again.")
         if b"\0" in data:
             raise ToolRefused(f"{name} is a binary file of {len(data)} bytes. Use shell to look into it.")
-        return target, data
+        return data
 
     @contextmanager
     def refusing(self, target: Path) -> Iterator[None]:

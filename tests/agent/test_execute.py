@@ -8,7 +8,7 @@ import pytest
 from oasis_harness.agent.execute import Limits, execute
 from oasis_harness.replies import ToolCall
 from oasis_harness.toolbox import workspace_tools
-from tests.toolbox.processes import is_alive, started_python, wait_until, wait_until_dead
+from tests.toolbox.processes import has_ended, started_python, wait_until, wait_until_dead
 
 _COMMAND = "sleep 60 & echo $! > part; mv part pid; sleep 60"
 
@@ -32,7 +32,7 @@ def test_a_call_that_is_interrupted_has_ended_when_it_is_said_so(tmp_path: Path)
     assert wait_until((tmp_path / "pid").exists, 30)
     process.send_signal(signal.SIGINT)
     assert process.stdout and process.stdout.readline() == "interrupted\n"
-    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert has_ended(int((tmp_path / "pid").read_text()))
     process.kill()
     process.communicate(timeout=20)
 

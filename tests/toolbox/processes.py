@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["children_of", "is_alive", "started_python", "wait_until", "wait_until_dead"]
+__all__ = ["children_of", "has_ended", "is_alive", "started_python", "wait_until", "wait_until_dead"]
 
 
 def is_alive(pid: int) -> bool:
@@ -33,6 +33,11 @@ def wait_until(condition: Callable[[], bool], within_s: float = 10) -> bool:
 
 def wait_until_dead(pid: int) -> bool:
     return wait_until(lambda: not is_alive(pid))
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process that was ended with its call has: where orphans are waited for, at once."""
+    return not is_alive(pid) if sys.platform == "linux" else wait_until_dead(pid)
 
 
 def children_of(pid: int) -> list[int]:

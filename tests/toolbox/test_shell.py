@@ -14,7 +14,7 @@ from oasis_harness.toolbox import Sandbox, Workspace
 from oasis_harness.toolbox.process import child_command
 from oasis_harness.toolbox.shell import ShellTools
 
-from .processes import children_of, is_alive, started_python, wait_until, wait_until_dead
+from .processes import children_of, has_ended, started_python, wait_until, wait_until_dead
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_what_runs_in_the_background_ends_with_the_call(tools: ShellTools, comma
     start = time.monotonic()
     pid, ending = tools.shell(command, timeout_s=30).split("\n")
     assert ending == "[exit code 0]" and time.monotonic() - start < 10
-    assert not is_alive(int(pid))
+    assert has_ended(int(pid))
 
 
 @_LEAVES_ITS_GROUP
@@ -105,7 +105,7 @@ def test_a_timeout_ends_what_has_left_the_group(tools: ShellTools) -> None:
     command = "setsid sh -c 'setsid sleep 60 & echo $!; sleep 60' & sleep 60"
     pid, ending = tools.shell(command, timeout_s=0.5).split("\n")
     assert ending == "[killed: not done after 0.5 seconds]"
-    assert not is_alive(int(pid))
+    assert has_ended(int(pid))
 
 
 _RUNS = """
