@@ -12,7 +12,7 @@
     tokens        bytes to ids
     registry      tools and skills
     conversation  what happened: the append-only log and its file
-    canonical, errors, sequences, doors, children
+    canonical, errors, sequences, doors, children, panics
 
 A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
 mlx, transformers, jinja2, numpy or pydantic.
