@@ -12,7 +12,7 @@
     tokens        bytes to ids
     registry      tools and skills
     conversation  what happened: the append-only log and its file
-    canonical, chain, children, doors, errors, sequences, whole_file
+    canonical, chain, children, doors, errors, panics, sequences, whole_file
 
 A room imports only rooms below it. Everything here is loaded when it is first used: importing the package loads none of
 mlx, transformers, jinja2, numpy or pydantic.

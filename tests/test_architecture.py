@@ -16,7 +16,7 @@ import oasis_harness
 PACKAGE = Path(oasis_harness.__file__).parent
 NAME = "oasis_harness"
 
-BASEMENT = frozenset({"errors", "canonical", "sequences", "chain", "whole_file", "doors", "children"})
+BASEMENT = frozenset({"errors", "canonical", "sequences", "chain", "whole_file", "doors", "children", "panics"})
 """What every room may import."""
 
 ARROWS: dict[str, frozenset[str]] = {

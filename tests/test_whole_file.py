@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oasis_harness.whole_file import write_whole
+from oasis_harness.whole_file import read_whole, write_whole
 
 
 def mode(path: Path) -> int:
@@ -90,3 +90,25 @@ def test_extended_attributes_stay(tmp_path: Path) -> None:
         pytest.skip("this file system has no extended attributes")
     write_whole(target, [b"new"])
     assert (target.read_bytes(), os.getxattr(target, "user.origin")) == (b"new", b"here")
+
+
+def test_a_file_is_read_whole_up_to_a_bound(tmp_path: Path) -> None:
+    """One byte more is refused, and so is a file that says it is empty and is not."""
+    (tmp_path / "file").write_bytes(b"x" * 10)
+    assert read_whole(tmp_path / "file", n_most_bytes=10) == b"x" * 10
+    for path in (tmp_path / "file", Path("/proc/self/environ")):
+        if path.exists():
+            with pytest.raises(OSError, match="it has more than 9 bytes"):
+                read_whole(path, n_most_bytes=9)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe has no writer, a device no end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="it is no regular file"):
+            read_whole(path, n_most_bytes=9)
+    with pytest.raises(IsADirectoryError):
+        read_whole(tmp_path, n_most_bytes=9)
+    with pytest.raises(FileNotFoundError):
+        read_whole(tmp_path / "none", n_most_bytes=9)

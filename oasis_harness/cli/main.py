@@ -16,6 +16,7 @@ import typer
 
 from oasis_harness import embedded
 from oasis_harness.errors import ModelNotFound, OasisError
+from oasis_harness.panics import without_panics
 
 __all__ = ["app", "main"]
 
@@ -75,7 +76,7 @@ def _exit_code() -> int:
 def _run_app() -> int:
     """Run typer, which ends every command by SystemExit, and an interrupted one by the code 130 without a word."""
     try:
-        app(args=_valued(sys.argv[1:]))
+        without_panics(lambda: app(args=_valued(sys.argv[1:])))
     except SystemExit as ending:
         code = int(ending.code or 0)
         return _tell("interrupted", code) if code == _INTERRUPTED else code
@@ -205,7 +206,8 @@ def path(model: Annotated[str, _MODEL_ARGUMENT] = embedded.DEFAULT_MODEL) -> Non
 @templates.command(
     "check",
     epilog="Exit codes: 0 a full re-render keeps every prefix; 1 it loses one somewhere, and is driven append-only "
-    "here; 2 error; 3 refused; 4 not evaluated (it does not compile, or needs a variable: see --set).",
+    "here; 2 error; 3 refused; 4 not evaluated (it does not compile, "
+    "needs a variable: see --set, or its model's tokenizer cannot be used).",
 )
 def check_template(
     where: Annotated[str, typer.Argument(metavar="PATH|MODEL", help="A .jinja file, a model folder or a model here.")],

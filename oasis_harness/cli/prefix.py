@@ -9,6 +9,7 @@ from oasis_harness.errors import OasisError
 from oasis_harness.guard import NotMeasured, Relation, perturb_head
 from oasis_harness.guard.review import Bill, Checked, Part, Review, audit_prompts
 from oasis_harness.guard.snapshots import Entry
+from oasis_harness.panics import without_panics
 
 from .views import visible
 
@@ -95,7 +96,7 @@ def _on_target(target: str, act: Callable[[], int]) -> int:
     if not (place and colon and name):
         raise OasisError(f"{target!r} is no target.", remedy="Write module:function or path/to/file.py:function.")
     try:
-        return act()
+        return without_panics(act)
     except OasisError:
         raise
     except Exception as error:  # noqa: BLE001 - the target is foreign code

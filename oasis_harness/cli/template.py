@@ -19,6 +19,7 @@ from oasis_harness.errors import (
     RenderError,
     TemplateFailed,
     TemplateRunaway,
+    TokenError,
     UnsupportedTemplate,
 )
 from oasis_harness.render import Dialect, Renderer
@@ -60,7 +61,7 @@ def check(where: str, *, as_json: bool, settings: Mapping[str, str], date: datet
         certificate = certify_template(subject.template, subject.syntax, stops=subject.stops)
     except UnsupportedTemplate as error:
         return _unusable(where, "refused", error, _REFUSED, as_json=as_json)
-    except (TemplateFailed, TemplateRunaway) as error:
+    except (TemplateFailed, TemplateRunaway, TokenError) as error:
         return _unusable(where, "not evaluated", error, _NOT_EVALUATED, as_json=as_json)
     if as_json:
         print(json.dumps({"template": subject.name, **certificate.to_json()}, ensure_ascii=False))

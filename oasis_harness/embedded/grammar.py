@@ -6,7 +6,7 @@ reasoning marks work under every tool choice.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,8 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
 from oasis_harness.engine import Sampling, ToolChoice
-from oasis_harness.errors import ToolChoiceUnsupported
+from oasis_harness.errors import BadTokenizer, ToolChoiceUnsupported
+from oasis_harness.panics import without_panics
 from oasis_harness.tokens import Tokenizer
 
 __all__ = ["CallConstraint", "grammar_tokenizer"]
@@ -24,8 +25,18 @@ Logits = NDArray[np.float32]
 
 
 def grammar_tokenizer(tokenizer: Tokenizer, n_vocabulary: int, stop_id: int) -> Any:
-    """Return llguidance's view of `tokenizer`; costs tens of milliseconds, once a model."""
-    return LLTokenizer(TokenizerWrapper(_View(tokenizer, stop_id)), n_vocab=max(n_vocabulary, len(tokenizer.pieces)))
+    """Return llguidance's view of `tokenizer`; costs tens of milliseconds, once a model.
+
+    Raises:
+        BadTokenizer: llguidance cannot hold this vocabulary.
+    """
+    n_ids = max(n_vocabulary, len(tokenizer.pieces))
+    try:
+        return without_panics(lambda: LLTokenizer(TokenizerWrapper(_View(tokenizer, stop_id)), n_vocab=n_ids))
+    except Exception as error:  # a foreign library on the vocabulary of a foreign file
+        raise BadTokenizer(
+            f"calls cannot be held to a grammar over this vocabulary: {error}.", remedy="Use another model."
+        ) from error
 
 
 class CallConstraint:
@@ -55,7 +66,7 @@ class CallConstraint:
         """Return `logits`, shape (n_vocabulary,), with what must not come next at minus infinity."""
         if self._matcher is None:
             return self._without_opener(logits) if self._choice is ToolChoice.NONE else logits
-        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        bits = np.frombuffer(_followed(self._matcher.compute_bitmask), dtype=np.uint8)
         allowed = np.unpackbits(bits, bitorder="little")[: len(logits)].astype(bool)
         masked = np.full_like(logits, -np.inf)
         masked[: len(allowed)][allowed] = logits[: len(allowed)][allowed]
@@ -64,7 +75,7 @@ class CallConstraint:
     def accept(self, token: int) -> None:
         """Follow a sampled token."""
         if self._matcher is not None:
-            self._matcher.consume_token(token)
+            _followed(lambda: self._matcher.consume_token(token))
             self._leave_when_closed()
             return
         self._tail = (self._tail + self._tokenizer.pieces[token])[-len(self._opener) - 256 :]
@@ -87,11 +98,11 @@ class CallConstraint:
         matcher = self._matching(f"start: /[ \\n]?/ call /[ \\n]?/ {closer}\n{self._call}")
         self._tail = b""
         begun = self._tokenizer.encode(overshoot, [(0, len(overshoot))]) if overshoot else ()
-        if matcher.try_consume_tokens(list(begun)) == len(begun):
+        if _followed(lambda: matcher.try_consume_tokens(list(begun))) == len(begun):
             self._matcher = matcher  # else the token that opened the call already broke it: leave it to the parser
 
     def _matching(self, lark: str) -> Any:
-        matcher = LLMatcher(self._ll_tokenizer, LLMatcher.grammar_from_lark(lark), log_level=0)
+        matcher = _followed(lambda: LLMatcher(self._ll_tokenizer, LLMatcher.grammar_from_lark(lark), log_level=0))
         if matcher.is_error():
             raise ToolChoiceUnsupported(
                 f"no grammar can be made of the tool schemas: {matcher.get_error()}.",
@@ -110,6 +121,17 @@ class CallConstraint:
         while self._opener and self._opener in self._tail + self._tokenizer.pieces[int(np.argmax(logits))]:
             logits[int(np.argmax(logits))] = -np.inf
         return logits
+
+
+def _followed(step: Callable[[], Any]) -> Any:
+    """Take one step of llguidance's."""
+    try:
+        return without_panics(step)
+    except Exception as error:  # a foreign library on a grammar made of foreign schemas
+        raise ToolChoiceUnsupported(
+            f"the grammar of the calls cannot be followed: {error}.",
+            remedy="Simplify the schema of the tool, or use the tool choice `none`.",
+        ) from error
 
 
 class _View:
@@ -143,7 +165,10 @@ def _arguments_rule(tool: bytes, max_string: int) -> tuple[str, str]:
     layout = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
     schema = {**layout, "additionalProperties": False, **_bounded(function["parameters"], max_string)}
     rule = f"%json {json.dumps(schema)}"
-    problem = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(f"start: {rule}"))
+    try:
+        problem = without_panics(lambda: LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(f"start: {rule}")))
+    except RuntimeError as error:
+        problem = str(error)
     is_usable = not problem or problem.startswith("WARNING")
     return function["name"], rule if is_usable else f"%json {json.dumps({**layout, 'type': 'object'})}"
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from oasis_harness.canonical import canonical_json
 from oasis_harness.errors import BadModel, ModelNotFound
-from oasis_harness.whole_file import write_whole
+from oasis_harness.panics import without_panics
+from oasis_harness.whole_file import read_whole, write_whole
 
 from .folders import cache_folder
 
@@ -23,6 +24,8 @@ __all__ = ["fetch_from_hub", "held_by_hub", "is_branch", "is_hub_id", "remember"
 _ID = r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}"
 _HUB_ID = re.compile(rf"({_ID})(?:@(\w(?:[\w-]|[./](?=\w)){{0,127}}))?", re.ASCII)
 """A hub id, and the commit, branch or tag after an `@`."""
+_MOST_BYTES = 64 << 20
+"""Of a JSON file; the index of the largest models takes 9 MB."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -115,7 +118,7 @@ def _file() -> Path:
 
 def _revisions() -> dict[str, str]:
     try:
-        held = json.loads(_file().read_bytes())
+        held = json.loads(read_whole(_file(), n_most_bytes=_MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -139,15 +142,26 @@ def _snapshot(hub_id: str, revision: str | None, *, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     wanted = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
-    return Path(snapshot_download(hub_id, revision=revision, local_files_only=offline, allow_patterns=wanted))
+    return Path(
+        without_panics(
+            lambda: snapshot_download(hub_id, revision=revision, local_files_only=offline, allow_patterns=wanted)
+        )
+    )
 
 
 def _lacking(folder: Path) -> list[str]:
     """Return the files, sorted, that a whole model would have and `folder` does not."""
     try:
-        index = json.loads((folder / "model.safetensors.index.json").read_bytes())
+        index = json.loads(read_whole(folder / "model.safetensors.index.json", n_most_bytes=_MOST_BYTES))
         shards = {str(file) for file in index["weight_map"].values()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # there is none, or it is broken
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):  # there is none, or it is broken
         shards = set()
     is_one_file = not shards or (folder / "model.safetensors").is_file()
     wanted = {"config.json", "tokenizer.json"} | ({"model.safetensors"} if is_one_file else shards)

@@ -13,6 +13,7 @@ from mlx_lm.utils import dequantize_model, load_model
 
 from oasis_harness.engine import ModelInfo
 from oasis_harness.errors import BadModel, OasisError
+from oasis_harness.panics import without_panics
 
 from .model_info import read_model_info, text_config
 
@@ -38,7 +39,7 @@ def load_folder(folder: Path, name: str) -> Loaded:
         BadTokenizer: The tokenizer cannot be used.
     """
     try:
-        return _load(folder, name)
+        return without_panics(lambda: _load(folder, name))
     except OasisError:
         raise
     except Exception as error:  # mlx-lm takes what it reads for granted and fails in every way
@@ -50,9 +51,17 @@ def load_folder(folder: Path, name: str) -> Loaded:
 
 def _load(folder: Path, name: str) -> Loaded:
     model_info = read_model_info(folder, name)
+    _require_files(folder, name)
     model, config = load_model(folder)
     if mx.default_device() == mx.Device(mx.cpu):
         model = dequantize_model(model)
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
     return Loaded(model, model_info, text_config(config).get("vocab_size", len(model_info.tokenizer.pieces)))
+
+
+def _require_files(folder: Path, name: str) -> None:
+    """Refuse what mlx-lm would open without a look: it would wait for ever for who writes into a pipe."""
+    for path in [*sorted(folder.glob("model*.safetensors")), folder / "hf_quant_config.json"]:
+        if path.exists() and not path.is_file():
+            raise BadModel(f"{path.name} of {name} is no regular file.", remedy="Fetch the model again.", path=path)

@@ -14,10 +14,19 @@ from oasis_harness.engine import ModelInfo
 from oasis_harness.errors import BadModel
 from oasis_harness.replies import CallSyntax
 from oasis_harness.tokens import Tokenizer, load_tokenizer
+from oasis_harness.whole_file import read_whole
 
 from .blas import load_blas
 
 __all__ = ["call_syntax", "read_model_info", "settings_template", "settings_variables", "text_config"]
+
+_MOST_BYTES = 64 << 20
+"""Of each file read here; all of them are small."""
+_LEAST_WINDOW = 64
+"""Tokens; not even the words of an empty template fit into fewer."""
+_LAYERS = frozenset({"num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_decoder_layers"})
+_MOST_LAYERS = 1_000
+"""The deepest models in use have about 130."""
 
 
 def read_model_info(folder: Path, name: str) -> ModelInfo:
@@ -31,6 +40,7 @@ def read_model_info(folder: Path, name: str) -> ModelInfo:
     settings = _read_json(folder / "tokenizer_config.json", name)
     template = _chat_template(folder, settings, name)
     config = _read_json(folder / "config.json", name)
+    _require_bearable(config, name)
     generation = _read_json(folder / "generation_config.json", name)
     return ModelInfo(
         name=name,
@@ -40,7 +50,7 @@ def read_model_info(folder: Path, name: str) -> ModelInfo:
         stop_ids=_stop_ids([config, text_config(config), generation], settings, tokenizer, name),
         n_context=_context_window(config, settings, name),
         call_syntax=call_syntax(template, tokenizer.specials),
-        opens_calls=_read_json(folder / "oasis.json", name).get("opens_calls", True),
+        opens_calls=_read_json(folder / "oasis.json", name).get("opens_calls", True) is not False,
     )
 
 
@@ -61,7 +71,7 @@ def call_syntax(template: str, specials: Mapping[str, int] | None = None) -> Cal
 
 def _chat_template(folder: Path, settings: dict[str, Any], name: str) -> str:
     own_file = folder / "chat_template.jinja"
-    if own_file.is_file():
+    if own_file.exists():
         return _utf8(own_file, name)
     template = settings_template(settings)
     if template is None:
@@ -106,18 +116,35 @@ def _stop_ids(
 
 def _context_window(config: dict[str, Any], settings: dict[str, Any], name: str) -> int:
     window = text_config(config).get("max_position_embeddings") or settings.get("model_max_length") or 32_768
-    if not isinstance(window, int | float) or window < 1:
+    if not isinstance(window, int | float) or not window >= _LEAST_WINDOW:
         raise BadModel(
-            f"{name} has the context window {window!r}, which is no number of tokens.",
+            f"{name} has the context window {_shown(window)}, which is no number of tokens a prompt fits into.",
             remedy="Set max_position_embeddings in its config.json.",
             window=window,
         )
     return int(window) if window < 1e9 else 32_768  # tokenizers write 1e30 for "unknown"
 
 
+def _require_bearable(config: dict[str, Any], name: str) -> None:
+    """Refuse more layers than any model has: each is built before one weight is read."""
+    for part in (config, text_config(config)):
+        for key, value in part.items():
+            if key in _LAYERS and isinstance(value, int | float) and not 0 <= value <= _MOST_LAYERS:
+                raise BadModel(
+                    f"{name} has {key} {_shown(value)}, the most is {_MOST_LAYERS:,}.",
+                    remedy="Fetch the model again, or mend its config.json.",
+                    n_layers=value,
+                )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
 def text_config(config: dict[str, Any]) -> dict[str, Any]:
-    text: dict[str, Any] = config.get("text_config") or config
-    return text
+    text = config.get("text_config")
+    return text if isinstance(text, dict) and text else config
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
@@ -126,7 +153,7 @@ def _read_json(path: Path, name: str) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(_utf8(path, name))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _bad_file(path, name, f"not JSON: {error}") from None
     if not isinstance(content, dict):
         raise _bad_file(path, name, f"not a JSON object but {type(content).__name__}")
@@ -135,7 +162,9 @@ def _read_json(path: Path, name: str) -> dict[str, Any]:
 
 def _utf8(path: Path, name: str) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_whole(path, n_most_bytes=_MOST_BYTES).decode("utf-8")
+    except OSError as error:
+        raise _bad_file(path, name, f"not readable: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise _bad_file(path, name, f"not UTF-8: {error}") from None
 

@@ -15,6 +15,8 @@ import tokenizers
 
 from oasis_harness.canonical import digest
 from oasis_harness.errors import BadTokenizer, NotEncodable
+from oasis_harness.panics import without_panics
+from oasis_harness.whole_file import read_whole
 
 from .alphabet import byte_alphabet
 from .tiktoken_bpe import fast_encoder, slow_encoder
@@ -24,6 +26,12 @@ __all__ = ["load_tokenizer"]
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "▁"
+_MOST_BYTES = 128 << 20
+"""Of a file; the largest vocabularies in use take 34 MB."""
+_MOST_IDS = 1 << 21
+"""Eight times the largest vocabulary in use. Every id up to the last gets a place in a table."""
+_MOST_MARKER_BYTES = 1_000
+"""Of a special token; llguidance's table of tokens ends a little above 1,000."""
 _SAMPLE = b'Hello, world!  It\'s 3.14\n\n\tdef f(x):\r\n        return  x ** 2  # "ok" <end>\n'
 
 
@@ -34,7 +42,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
         BadTokenizer: The file is missing, not JSON, or of a kind whose ids cannot be turned back into bytes.
     """
     try:
-        data = path.read_bytes()
+        data = read_whole(path, n_most_bytes=_MOST_BYTES)
     except OSError as error:
         raise BadTokenizer(
             f"{path} cannot be read: {error.strerror}.", remedy="A model folder needs a tokenizer.json.", path=path
@@ -66,10 +74,11 @@ def _read(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeTe
     try:
         content = json.loads(data)
         _refuse_other_kinds(content)
+        _refuse_odd_ids(content)
         specials = {token["content"]: token["id"] for token in _added(content) if _is_marker(token)}
         pieces = _pieces(content, specials)
         ordinary = _ordinary(content, specials)
-        encoder = tokenizers.Tokenizer.from_str(json.dumps(ordinary))
+        encoder = without_panics(lambda: tokenizers.Tokenizer.from_str(json.dumps(ordinary)))
         fixed = _fixed(content, specials)
     except Exception as error:  # noqa: BLE001 - the file is foreign, and so is the library that reads it
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
@@ -78,8 +87,16 @@ def _read(data: bytes, name: str) -> tuple[list[bytes], dict[str, int], EncodeTe
             remedy="It must be a byte-level BPE or a SentencePiece BPE with byte fallback; use another model.",
             path=name,
         ) from None
-    fast = fast_encoder(ordinary, encoder) if is_byte_level(content) else None
+    fast = _fast(ordinary, encoder) if is_byte_level(content) else None
     return pieces, specials, _around(fixed, fast or slow_encoder(encoder))
+
+
+def _fast(ordinary: dict[str, Any], encoder: tokenizers.Tokenizer) -> EncodeText | None:
+    """Return the fast encoder, or None where trying it fails: the slow one will say what is wrong."""
+    try:
+        return without_panics(lambda: fast_encoder(ordinary, encoder))
+    except Exception:  # noqa: BLE001 - two foreign libraries on a foreign file
+        return None
 
 
 def is_byte_level(content: dict[str, Any]) -> bool:
@@ -95,10 +112,45 @@ def _refuse_other_kinds(content: dict[str, Any]) -> None:
     model = content["model"]
     if "merges" not in model or not isinstance(model["vocab"], dict):
         raise ValueError(f"its model is {model.get('type', 'no BPE')}")
+    affix = next((key for key in ("continuing_subword_prefix", "end_of_word_suffix") if model.get(key)), None)
+    if affix is not None:  # no byte-level or byte-fallback vocabulary has one; the library panics or aborts on some
+        raise ValueError(f"its pieces have a {affix.replace('_', ' ')}")
     if is_byte_level(content):
         return
     if not model.get("byte_fallback") or any(_byte_piece(byte) not in model["vocab"] for byte in range(256)):
         raise ValueError("its vocabulary has no byte fallback")
+
+
+def _refuse_odd_ids(content: dict[str, Any]) -> None:
+    """Refuse ids that are no small numbers, that two pieces share, and special tokens longer than any is."""
+    spell = _byte_level_piece if is_byte_level(content) else _sentencepiece_piece
+    held: dict[int, str] = {}
+    for text, token in content["model"]["vocab"].items():
+        _refuse_odd_id(text, token)
+        if held.setdefault(token, text) != text:
+            raise ValueError(f"the id {token} is both {_shown(held[token])} and {_shown(text)}")
+    for added in _added(content):
+        text, token = added["content"], added["id"]
+        _refuse_odd_id(text, token)
+        if len(text.encode("utf-8")) > _MOST_MARKER_BYTES:
+            raise ValueError(f"the added token {_shown(text)} has more than {_MOST_MARKER_BYTES:,} bytes")
+        other = held.setdefault(token, text)
+        if other != text and spell(other) != text.encode("utf-8"):
+            raise ValueError(f"the id {token} is both {_shown(other)} and {_shown(text)}")
+
+
+def _refuse_odd_id(text: object, token: object) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"an added token is no text but {type(text).__name__}")
+    if type(token) is not int:  # a boolean is one of its kinds
+        raise ValueError(f"the id of {_shown(text)} is {_shown(token)}, which is no whole number")
+    if not 0 <= token < _MOST_IDS:
+        raise ValueError(f"the id of {_shown(text)} is {_shown(token)}, which is not between 0 and {_MOST_IDS - 1:,}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
 
 
 def _added(content: dict[str, Any]) -> list[dict[str, Any]]:

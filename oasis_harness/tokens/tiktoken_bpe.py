@@ -17,6 +17,9 @@ from typing import Any
 import tiktoken
 import tokenizers
 
+from oasis_harness.errors import NotEncodable
+from oasis_harness.panics import is_panic
+
 from .alphabet import byte_alphabet
 from .tokenizer import EncodeText
 
@@ -44,10 +47,19 @@ _UNSETTLED = re.compile("[\U00010000-\U0001efff\U0001fc00-\U0010ffff]")
 
 
 def slow_encoder(encoder: tokenizers.Tokenizer) -> EncodeText:
-    """Return the encoder of the tokenizers library, as it is."""
+    """Return the encoder of the tokenizers library, as it is; what it fails on is NotEncodable."""
 
     def slow(text: str) -> Sequence[int]:
-        ids: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
+        try:
+            ids: Sequence[int] = encoder.encode(text, add_special_tokens=False).ids
+        except BaseException as error:
+            if not is_panic(error) and not isinstance(error, Exception):
+                raise
+            raise NotEncodable(
+                f"ordinary text {text[:60]!r} … cannot be encoded: the tokenizers library says {error}.",
+                remedy="Its file asks for what the library cannot do; use another model.",
+                text=text,
+            ) from error
         return ids
 
     return slow
@@ -69,7 +81,7 @@ def fast_encoder(content: dict[str, Any], encoder: tokenizers.Tokenizer) -> Enco
         try:
             return [ids[rank] for rank in encoding.encode_ordinary(text)]
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # tiktoken's panic is no Exception, and not exported
+            if not is_panic(error):
                 raise
             return slow(text)
 

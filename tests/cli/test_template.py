@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from oasis_harness.cli.main import main
+from tests.embedded.tiny import byte_level_tokenizer, write_tiny_model
 from tests.render.templates import CHATML, CHATML_TOOLS, LLAMA
 from tests.render.thinkers import THINKING
 
@@ -118,3 +119,32 @@ def test_a_file_called_like_the_default_model_is_not_it(check, monkeypatch: pyte
     monkeypatch.setenv("OASIS_CACHE", str(tmp_path / "cache"))
     code, out = check(CHATML, name="smollm2-135m-instruct")
     assert code == 2 and "neither a file nor a model" in out
+
+
+def test_a_tokenizer_that_cannot_be_used_is_no_verdict(check, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Not evaluated is 4; 1 would say that the template loses a prefix."""
+    folder = write_tiny_model(tmp_path / "tiny", "llama")
+    content = byte_level_tokenizer()
+    content["model"] |= {"continuing_subword_prefix": "##", "merges": [["A", "B"]]}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    code, out = check(None, name="./tiny")
+    assert code == 4 and "./tiny: not evaluated\ntokenizer.json cannot be used" in out
+    assert json.loads(check(None, "--json", name="./tiny")[1])["verdict"] == "not evaluated"
+
+
+def test_a_panic_that_nobody_expected_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Wherever a Rust library panics: 2, as for any defect, never 1."""
+    import tokenizers
+
+    def panic(*words: object, **options: object) -> None:
+        tokenizers.Tokenizer.from_str(
+            '{"version":"1.0","model":{"type":"BPE","vocab":{"a":0,"b":1},"continuing_subword_prefix":"##",'
+            '"merges":[["a","b"]]}}'
+        )
+
+    monkeypatch.setattr("oasis_harness.cli.template.certify_template", panic)
+    (tmp_path / "x.jinja").write_text(CHATML)
+    monkeypatch.setattr("sys.argv", ["oasis", "template", "check", str(tmp_path / "x.jinja")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2

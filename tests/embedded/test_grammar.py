@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from oasis_harness import Sampling, ToolChoice, Tools
 from oasis_harness.embedded.decode import Sampler
 from oasis_harness.embedded.grammar import CallConstraint, grammar_tokenizer
-from oasis_harness.errors import ToolChoiceUnsupported
+from oasis_harness.errors import BadTokenizer, ToolChoiceUnsupported
 from oasis_harness.replies import JSON_CALLS, CallSyntax
 from oasis_harness.tokens import Tokenizer, byte_tokenizer
 
@@ -199,3 +199,16 @@ def test_a_token_that_opens_a_call_and_begins_it_arms_the_grammar_in_its_middle(
         free = np.flatnonzero(np.isfinite(opened.mask(np.zeros(len(pieces), dtype=np.float32))))
         assert allowed <= set(free.tolist())
         assert (len(free) < 10) is (token == 258)  # one that already broke the call leaves it to the parser
+
+
+def test_a_vocabulary_that_llguidance_cannot_hold_is_an_error() -> None:
+    """Its table of tokens panics on two long ones, which no `except Exception` would have caught."""
+    tokenizer = byte_tokenizer(["a" * 3_000, "b" * 3_000])
+    with pytest.raises(BadTokenizer, match="grammar over this vocabulary: the library panicked"):
+        grammar_tokenizer(tokenizer, len(tokenizer.pieces), 257)
+
+
+def test_the_longest_special_tokens_of_a_file_fit_into_it() -> None:
+    """The bound on them is below that of the table."""
+    tokenizer = byte_tokenizer([letter * 1_000 for letter in "abc"])
+    assert grammar_tokenizer(tokenizer, len(tokenizer.pieces), 257)

@@ -1,6 +1,7 @@
 """What a model folder must hold, and what is read out of it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,18 @@ def model_info(folder: Path) -> ModelInfo:
 
 def change(path: Path, **fields: Any) -> None:
     path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **fields}))
+
+
+def pipe(path: Path) -> None:
+    """Put a pipe that nobody writes into where a file was."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    """Let the name lead to a device that never ends."""
+    path.unlink()
+    path.symlink_to("/dev/zero")
 
 
 def test_the_card_says_what_a_harness_must_know(folder: Path) -> None:
@@ -83,12 +96,49 @@ def test_special_tokens_written_as_objects_are_read(folder: Path) -> None:
         (lambda folder: change(folder / "tokenizer_config.json", chat_template=[{}]), BadModel, "no chat template"),
         (lambda folder: change(folder / "config.json", max_position_embeddings="9"), BadModel, "context window '9'"),
         (lambda folder: change(folder / "config.json", max_position_embeddings=-1), BadModel, "context window -1"),
+        (lambda folder: change(folder / "config.json", max_position_embeddings=1), BadModel, "context window 1,"),
+        (lambda folder: change(folder / "config.json", max_position_embeddings=True), BadModel, "context window True"),
+        (lambda folder: change(folder / "config.json", max_position_embeddings=float("nan")), BadModel, "window nan"),
+        (
+            lambda folder: change(folder / "config.json", max_position_embeddings=[0] * 999),
+            BadModel,
+            "0, 0, 0.*…, which",
+        ),
+        (
+            lambda folder: change(folder / "config.json", num_hidden_layers=1_000_000),
+            BadModel,
+            "num_hidden_layers 1000000, the most is 1,000",
+        ),
+        (
+            lambda folder: change(folder / "config.json", text_config={"num_hidden_layers": 1e300}),
+            BadModel,
+            r"num_hidden_layers 1e\+300",
+        ),
+        (lambda folder: (folder / "config.json").write_text("[" * 200_000), BadModel, "not JSON: maximum recursion"),
+        (lambda folder: (folder / "config.json").write_text("9" * 5_000), BadModel, "not JSON: Exceeds the limit"),
+        (lambda folder: os.truncate(folder / "config.json", 1 << 40), BadModel, "more than 67,108,864 bytes"),
+        (lambda folder: os.truncate(folder / "tokenizer.json", 1 << 40), BadTokenizer, "more than 134,217,728 bytes"),
+        *(
+            (lambda folder, name=name: pipe(folder / name), error, f"{name}.* no regular file")
+            for name, error in {
+                "config.json": BadModel,
+                "tokenizer.json": BadTokenizer,
+                "tokenizer_config.json": BadModel,
+                "generation_config.json": BadModel,
+                "chat_template.jinja": BadModel,
+                "oasis.json": BadModel,
+                "hf_quant_config.json": BadModel,
+                "model.safetensors": BadModel,
+                "model-2.safetensors": BadModel,
+            }.items()
+        ),
+        (lambda folder: device(folder / "config.json"), BadModel, "config.json of llama is not readable: it is no reg"),
     ],
 )
 def test_a_broken_folder_is_named_with_what_it_lacks(
     folder: Path, spoil: Any, error: type[OasisError], message: str
 ) -> None:
-    """No traceback of somebody else's code: what, where, and what to do."""
+    """No traceback of somebody else's code, and no wait: what, where, and what to do."""
     spoil(folder)
     with pytest.raises(error, match=message) as raised:
         MlxEngine(folder)

@@ -10,8 +10,10 @@ import tokenizers
 from hypothesis import given
 from tokenizers import AddedToken, models, pre_tokenizers
 
-from oasis_harness.errors import BadTokenizer
+from oasis_harness.errors import BadTokenizer, TokenError
 from oasis_harness.tokens import Tokenizer, load_tokenizer
+from oasis_harness.tokens.alphabet import byte_alphabet
+from tests.embedded.tiny import byte_level_tokenizer
 
 from .conftest import Pair, read
 from .texts import texts
@@ -220,3 +222,66 @@ def test_a_missing_file_is_refused_with_its_path(tmp_path: Path) -> None:
         load_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(BadTokenizer, match="cannot be read: Is a directory"):
         load_tokenizer(tmp_path)
+
+
+def with_ids(added: dict[Any, Any], **model: Any) -> Content:
+    """A byte-level file whose added tokens have these texts and ids, in which parts of the model are others."""
+    content = byte_level_tokenizer()
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    content["added_tokens"] = [{"content": text, "id": token, **flags} for text, token in added.items()]
+    content["model"] |= model
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (with_ids({"<a>": 4_000_000_000}), "the id of '<a>' is 4000000000, which is not between 0 and 2,097,151"),
+        (with_ids({"<a>": -1}), "the id of '<a>' is -1, which is not between"),
+        (with_ids({"<a>": 1.5}), "the id of '<a>' is 1.5, which is no whole number"),
+        (with_ids({"<a>": True}), "the id of '<a>' is True, which is no whole number"),
+        (with_ids({"<a>": "7"}), "the id of '<a>' is '7', which is no whole number"),
+        (with_ids({"<a>": None}), "the id of '<a>' is None, which is no whole number"),
+        (with_ids({"<a>": 256, "<b>": 256}), "the id 256 is both '<a>' and '<b>'"),
+        (with_ids({"<a>": 65}), "the id 65 is both 'A' and '<a>'"),
+        (with_ids({"<a>": 256, "<" + "a" * 1_000: 257}), "the added token '<a.*… has more than 1,000 bytes"),
+        (with_ids({}, vocab=byte_alphabet() | {"AB": 65}), "the id 65 is both 'A' and 'AB'"),
+        (with_ids({}, vocab=byte_alphabet() | {"AB": 10**9}), "the id of 'AB' is 1000000000, which is not between"),
+        (with_ids({}, vocab=byte_alphabet() | {"AB": [1]}), r"the id of 'AB' is \[1\], which is no whole number"),
+        (with_ids({}, continuing_subword_prefix="##", merges=[["A", "B"]]), "pieces have a continuing subword prefix"),
+        (with_ids({}, merges=[["A", "B"]]), "out of vocabulary"),
+    ],
+)
+def test_odd_ids_and_long_markers_are_refused(tmp_path: Path, content: Content, message: str) -> None:
+    """Each would take memory without end, mix up two tokens, or make a Rust library panic."""
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(BadTokenizer, match=message):
+        load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_an_added_token_is_text(tmp_path: Path) -> None:
+    """Anything else has no bytes."""
+    content = with_ids({"<a>": 256})
+    content["added_tokens"][0]["content"] = 7
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(BadTokenizer, match="an added token is no text but int"):
+        load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_an_expression_the_library_gives_up_on_is_an_error_of_the_text(tmp_path: Path) -> None:
+    """It panics while it encodes, which no `except Exception` would have caught."""
+    split = {"type": "Split", "pattern": {"Regex": "(a+)+$|."}, "behavior": "Isolated", "invert": False}
+    steps = [split, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]
+    content = with_ids({}) | {"pre_tokenizer": {"type": "Sequence", "pretokenizers": steps}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(TokenError, match="retry-limit-in-match"):
+        load_tokenizer(tmp_path / "tokenizer.json").encode(b"a" * 60 + b"!")
+
+
+def test_a_file_that_would_abort_the_process_never_reaches_the_library(tmp_path: Path) -> None:
+    """The library cuts pieces by the prefix's length, in the middle of a character, and dies of its own report."""
+    vocabulary = {**byte_alphabet(), "éA": 256, "AA": 257}
+    content = with_ids({}, vocab=vocabulary, merges=[["A", "éA"]], continuing_subword_prefix="x")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(BadTokenizer, match="continuing subword prefix"):
+        load_tokenizer(tmp_path / "tokenizer.json")
