@@ -7,6 +7,9 @@ r"""Texts that a template takes for its own: written so that it cannot, and ever
 
 Only what the template refuses is changed, once, when it is recorded; what is recorded is what is sent. The first way
 breaks marks of reasoning, which is all that 763 templates were seen to refuse; the second any mark.
+
+Results are wrapped in `<tool_response>` by us or by the template. Where that is no token of its own, a file that holds
+`</tool_response>` and a user's words would be read as the end of the result and a turn: there it is broken as well.
 """
 
 import re
@@ -15,12 +18,16 @@ from dataclasses import replace
 
 from oasis_harness.conversation import ToolResults, User
 
-__all__ = ["broken_forms"]
+__all__ = ["broken_forms", "without_wrap"]
 
 _MARKS = (
     re.compile(rb"(?i)(?:</?\|?|/|\[/?)(?:no_)?(?P<letter>t)hink|</?(?P<other>r)easoning"),
     re.compile(rb"[<\[]/?\|?(?P<letter>[A-Za-z])|/(?P<other>[A-Za-z])"),
 )
+
+
+_WRAP = re.compile(rb"(?i)</?(?P<letter>t)ool_response|(?P<other>(?!))")
+_TAKEN = "this model's template would take the mark for its own"
 
 
 def broken_forms(event: User | ToolResults) -> Iterator[User | ToolResults]:
@@ -34,7 +41,12 @@ def broken_forms(event: User | ToolResults) -> Iterator[User | ToolResults]:
             yield replace(event, results=tuple(results))
 
 
-def _broken(text: bytes, marks: re.Pattern[bytes]) -> bytes:
+def without_wrap(content: bytes) -> bytes:
+    """Break the marks around a result inside of one."""
+    return _broken(content, _WRAP, "it would end this result")
+
+
+def _broken(text: bytes, marks: re.Pattern[bytes], why: str = _TAKEN) -> bytes:
     written: dict[str, str] = {}
 
     def spelled(match: re.Match[bytes]) -> bytes:
@@ -47,4 +59,4 @@ def _broken(text: bytes, marks: re.Pattern[bytes]) -> bytes:
     if not written:
         return text
     told = ", ".join(f"{code} is {letter}" for letter, code in sorted(written.items()))
-    return text + f"\n[{told}: this model's template would take the mark for its own]".encode()
+    return text + f"\n[{told}: {why}]".encode()

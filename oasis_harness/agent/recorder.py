@@ -28,7 +28,7 @@ from oasis_harness.render import Dialect, Renderer
 from oasis_harness.replies import Parsed, ToolCall
 from oasis_harness.tokens import N_NEAR, Seam, SeamCount
 
-from .marks import broken_forms
+from .marks import broken_forms, without_wrap
 from .reasoning import ReasoningPolicy, without_reasoning
 
 __all__ = ["Recorder"]
@@ -56,6 +56,7 @@ class Recorder:
         self.reasoning = reasoning
         self._renderer = Renderer(dialect)
         self._model_info = model_info
+        self._wraps_in_text = dialect.wraps_in_text(model_info.tokenizer.specials)
         self._counted: tuple[Node | None, SeamCount] = None, SeamCount()
         self._parsed: tuple[Node, tuple[bytes, ...], Parsed] | None = None
 
@@ -235,9 +236,12 @@ class Recorder:
 
     def _result(self, call: ToolCall, result: str | ToolResult) -> ToolResult:
         if isinstance(result, str):
-            return ToolResult(call.id, call.name, self._text(result))
-        content = self._model_info.tokenizer.escape(result.content)
-        return ToolResult(call.id, call.name, content, result.is_error)
+            return ToolResult(call.id, call.name, self._content(text_bytes(result)))
+        return ToolResult(call.id, call.name, self._content(result.content), result.is_error)
+
+    def _content(self, content: bytes) -> bytes:
+        escaped = self._model_info.tokenizer.escape(content)
+        return without_wrap(escaped) if self._wraps_in_text else escaped
 
     def _text(self, text: str) -> bytes:
         return self._model_info.tokenizer.escape(text_bytes(text))

@@ -7,7 +7,7 @@ All of it is decided once, by the certificate.
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +72,12 @@ class Dialect:
         """Whether the template would drop what the model thought; here it stays, unless a session says otherwise."""
         reasoning_form = self.certificate.reasoning_form
         return reasoning_form is not None and not reasoning_form.is_skipped and reasoning_form.kept is not Kept.ALWAYS
+
+    def wraps_in_text(self, specials: Collection[str]) -> bool:
+        """Whether `<tool_response>` marks around a result are text: ours always, the template's where no special token."""
+        form = self.certificate.calls
+        is_ours = form is None or not form.has_role
+        return is_ours or ("tool_response" in self.template.source and "</tool_response>" not in specials)
 
     def closing(self, data: bytes, *, opener: bytes) -> bytes:
         """Return the words of the harness that close what the reply `data` left open, reasoning or a call.
