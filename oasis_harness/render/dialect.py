@@ -74,7 +74,7 @@ class Dialect:
         return reasoning_form is not None and not reasoning_form.is_skipped and reasoning_form.kept is not Kept.ALWAYS
 
     def wraps_in_text(self, specials: Collection[str]) -> bool:
-        """Whether `<tool_response>` marks around a result are text: ours always, the template's where no special token."""
+        """Whether `<tool_response>` marks around a result are text: ours always are, the template's may be tokens."""
         form = self.certificate.calls
         is_ours = form is None or not form.has_role
         return is_ours or ("tool_response" in self.template.source and "</tool_response>" not in specials)
