@@ -25,7 +25,7 @@ from oasis_harness.engine import Completion, ModelInfo, Sampling, ToolChoice
 from oasis_harness.errors import OutOfOrder, PromptTooLong, RenderError
 from oasis_harness.registry import Tool, Tools
 from oasis_harness.render import Dialect, Renderer
-from oasis_harness.replies import Parsed, ToolCall
+from oasis_harness.replies import Parsed, ToolCall, unquoted, with_stand_ins
 from oasis_harness.tokens import N_NEAR, Seam, SeamCount
 
 from .marks import broken_forms, without_wrap
@@ -156,7 +156,12 @@ class Recorder:
         assert isinstance(node.event, Reply), "only replies are parsed"
         assert node.parent is not None, "a reply has a question"
         opener = self._renderer.opener(last_sent(node.parent))
-        parsed = self.dialect.parse(node.event.data, node.index, self.schemas, opener=opener)
+        tokenizer = self._model_info.tokenizer
+        marks = self.dialect.marks_among(tokenizer.specials)
+        quoted = sorted(span for mark in marks for span in tokenizer.spelled(node.ids, mark))
+        data = with_stand_ins(node.event.data, quoted)
+        parsed = self.dialect.parse(data, node.index, self.schemas, opener=opener)
+        parsed = unquoted(parsed, marks) if quoted else parsed
         self._parsed = node, self.schemas, parsed
         return parsed
 

@@ -4,6 +4,7 @@ It counts what it "reads" as a real engine would, so a harness can be tested aga
 Faults can be switched on between calls; each is what one kind of real cache does wrong.
 """
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -43,10 +44,13 @@ class Faults:
 class ScriptedEngine:
     """Answers each call with the next reply of `replies`.
 
-    `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it.
+    `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it. In a text
+    the marks that are tokens of their own are sampled as those; a reply given as ids is sampled as it is.
     """
 
-    def __init__(self, replies: Sequence[str | bytes], *, model_info: ModelInfo | None = None) -> None:
+    def __init__(
+        self, replies: Sequence[str | bytes | tuple[int, ...]], *, model_info: ModelInfo | None = None
+    ) -> None:
         self.model_info = model_info or scripted_model_info()
         self.faults = Faults()
         self.prompts: list[Prompt] = []
@@ -96,7 +100,7 @@ class ScriptedEngine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _play(self, prompt: Prompt, reply: bytes, sampling: Sampling) -> Iterator[Step]:
+    def _play(self, prompt: Prompt, reply: bytes | tuple[int, ...], sampling: Sampling) -> Iterator[Step]:
         held = self._spoiled(self._held.pop(prompt.conversation, _NOTHING))
         matched = common_prefix(held, prompt.ids)
         kept = min(matched, len(prompt.ids) - 1)  # the last token is always read: its logits are needed
@@ -125,14 +129,30 @@ class ScriptedEngine:
             n_pending=len(all_ids) - n_held,
         )
 
-    def _sample(self, reply: bytes, sampled: list[int], max_tokens: int) -> Generator[Step, None, Finish]:
-        ids = self.model_info.tokenizer.encode(reply, [(0, len(reply))])
+    def _sample(
+        self, reply: bytes | tuple[int, ...], sampled: list[int], max_tokens: int
+    ) -> Generator[Step, None, Finish]:
+        ids = self._sampled(reply)
         for token in ids[:max_tokens]:
             if self._cancelled:
                 return Finish.CANCELLED
             sampled.append(token)
             yield Piece(token, self.model_info.tokenizer.pieces[token])
         return Finish.LENGTH if len(ids) > max_tokens else Finish.STOP
+
+    def _sampled(self, reply: bytes | tuple[int, ...]) -> tuple[int, ...]:
+        """Return the ids of a reply as a model samples it: its marks are tokens, and none of them ends it."""
+        if isinstance(reply, tuple):
+            return reply
+        info = self.model_info
+        marks = [text.encode() for text, token in info.tokenizer.specials.items() if token not in info.stop_ids]
+        pattern = re.compile(b"|".join(map(re.escape, sorted(marks, key=len, reverse=True))) or rb"(?!)")
+        between, end = [], 0
+        for match in pattern.finditer(reply):
+            between.append((end, match.start()))
+            end = match.end()
+        authored = [(start, stop) for start, stop in [*between, (end, len(reply))] if start < stop]
+        return info.tokenizer.encode(reply, authored)
 
     def _spoiled(self, held: NDArray[np.uint32]) -> NDArray[np.uint32]:
         faults, self.faults = self.faults, Faults(untrimmable=self.faults.untrimmable)

@@ -129,6 +129,11 @@ class Dialect:
         wrapped = [joined("", ["<tool_response>\n", content, "\n</tool_response>"]) for content in contents]
         return [_user(joined("\n", wrapped))]
 
+    def marks_among(self, specials: Collection[str]) -> tuple[str, ...]:
+        """Return the marks of a reply that are tokens of their own, and so are no marks where they are only spelled."""
+        syntax = self.syntax
+        return tuple(mark for mark in (syntax.opener, syntax.closer) if mark in specials)
+
     def parse(self, data: bytes, index: int, tools: Sequence[bytes] = (), *, opener: bytes | None = None) -> Parsed:
         """Return the parts of a reply, event `index` of its conversation.
 

@@ -6,6 +6,7 @@ rendered back into history.
 
 from .calls import JSON_CALLS, CallSyntax, GivenIds, ToolCall
 from .parse import REASONING_MARKS, Parsed, left_open, parse_reply, reasoning_extent
+from .quoted import unquoted, with_stand_ins
 
 __all__ = [
     "JSON_CALLS",
@@ -17,4 +18,6 @@ __all__ = [
     "left_open",
     "parse_reply",
     "reasoning_extent",
+    "unquoted",
+    "with_stand_ins",
 ]

@@ -77,6 +77,13 @@ class Tokenizer:
         pieces = self.pieces
         return b"".join([pieces[token] for token in ids])
 
+    def spelled(self, ids: Sequence[int], mark: str) -> list[tuple[int, int]]:
+        """Return where the bytes of `ids` spell `mark`, a special token, in other tokens: start and end in bytes."""
+        letters, own = mark.encode(), self.specials[mark]
+        tokens = {start for start, token in zip(self.starts(ids), ids, strict=True) if token == own}
+        found = (match.span() for match in re.finditer(re.escape(letters), self.decode(ids)))
+        return [span for span in found if span[0] not in tokens]
+
     def starts(self, ids: Sequence[int]) -> list[int]:
         """Return the offset in bytes at which each of `ids` begins."""
         return list(itertools.accumulate((len(self.pieces[token]) for token in ids), initial=0))[:-1]

@@ -4,11 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from oasis_harness import ALLOW_ALL, Agent, ScriptedEngine, Session, Tools
+from oasis_harness import ALLOW_ALL, Agent, ScriptedEngine, Session, Tools, Turn
 from oasis_harness.conversation import Note, ToolResults, User
 from oasis_harness.engine.scripted import scripted_model_info
-from oasis_harness.tokens import byte_tokenizer
+from oasis_harness.tokens import Tokenizer, byte_tokenizer
 from tests.render.families import EXTENDING
 
 CHATML = scripted_model_info().chat_template
@@ -113,3 +115,39 @@ def test_a_mark_that_is_a_token_of_its_own_stays_as_it_is(marks: list[str]) -> N
     (node,) = [node for node in session.conversation.nodes() if isinstance(node.event, ToolResults)]
     assert (b"a </tool_response> b" in node.sent) is bool(marks)
     assert [tokenizer.specials[mark] in node.ids for mark in marks] == [True] * len(marks)
+
+
+CALL = '<tool_call>{"name": "read_file", "arguments": {}}</tool_call>'
+NESTED = '<tool_call>{"name": "read_file", "arguments": {"at": "a </tool_call> b"}}</tool_call>'
+
+
+def calling_tokenizer() -> Tokenizer:
+    return byte_tokenizer(["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"])
+
+
+def answered(reply: str | tuple[int, ...]) -> Turn:
+    info = replace(scripted_model_info(), tokenizer=calling_tokenizer(), stop_ids=frozenset({257}))
+    tools = reading_tools("x")
+    return Session(ScriptedEngine([reply], model_info=info), tools=tools).send("go")
+
+
+def test_a_call_that_is_only_spelled_is_none() -> None:
+    """A model that explains how calls are written, letter by letter, makes none: its text is what it said."""
+    spelled = calling_tokenizer().encode(CALL.encode(), [(0, len(CALL))])
+    assert answered(spelled).calls == () and answered(spelled).text == CALL
+    assert [call.name for call in answered(CALL).calls] == ["read_file"]
+
+
+def test_a_mark_that_is_spelled_inside_a_call_is_part_of_it() -> None:
+    """Its argument is read as it was sampled."""
+    start, end = NESTED.index("a </"), NESTED.index(" b")
+    (call,) = answered(calling_tokenizer().encode(NESTED.encode(), [(start, end)])).calls
+    assert call.arguments == {"at": "a </tool_call> b"} and call.error == ""
+
+
+@given(st.text(), st.sampled_from(["<tool_call>", "</tool_call>"]), st.text())
+def test_what_was_spelled_is_put_back(before: str, mark: str, after: str) -> None:
+    """Also beside the private character that stands for it while it is parsed."""
+    text = before + mark + after
+    spelled = calling_tokenizer().encode(text.encode(), [(0, len(text.encode()))])
+    assert answered(spelled).text.strip() == text.strip()

@@ -45,7 +45,7 @@ def test_thoughts_stay_if_nothing_else_is_said() -> None:
     assert prompt(talk).count("<think>") == 2 and talk.turns[1].reuse.deficit == 0
 
 
-@pytest.mark.parametrize("template, opened, n_dropped", [(THINKING, "<think>\n", 21), (PROMPTED, "", 15)])
+@pytest.mark.parametrize("template, opened, n_dropped", [(THINKING, "<think>\n", 8), (PROMPTED, "", 8)])
 def test_under_the_policy_epoch_they_go_at_the_next_user_turn(template: str, opened: str, n_dropped: int) -> None:
     """With their marks, also one that the prompt opened; all else stays, token for token, and the reuse is exact."""
     talk = session([f"{opened}hm\n</think>\n\nHello", f"{opened}mh\n</think>\n\nBye"], template, reasoning="epoch")
