@@ -7,7 +7,7 @@ Faults can be switched on between calls; each is what one kind of real cache doe
 import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,16 +41,18 @@ class Faults:
     """Stay unable to rewind, as recurrent and rotating caches are."""
 
 
+Sampled: TypeAlias = bytes | tuple[int, ...]
+"""A reply as its bytes, or as its ids."""
+
+
 class ScriptedEngine:
     """Answers each call with the next reply of `replies`.
 
-    `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it. In a text
-    the marks that are tokens of their own are sampled as those; a reply given as ids is sampled as it is.
+    `prompts` and `samplings` keep what it was asked. A reply ends with a stop token, unless `max_tokens` cuts it. In a
+    text the marks that are tokens of their own are sampled as those; a reply given as ids is sampled as it is.
     """
 
-    def __init__(
-        self, replies: Sequence[str | bytes | tuple[int, ...]], *, model_info: ModelInfo | None = None
-    ) -> None:
+    def __init__(self, replies: Sequence[str | Sampled], *, model_info: ModelInfo | None = None) -> None:
         self.model_info = model_info or scripted_model_info()
         self.faults = Faults()
         self.prompts: list[Prompt] = []
@@ -100,7 +102,7 @@ class ScriptedEngine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _play(self, prompt: Prompt, reply: bytes | tuple[int, ...], sampling: Sampling) -> Iterator[Step]:
+    def _play(self, prompt: Prompt, reply: Sampled, sampling: Sampling) -> Iterator[Step]:
         held = self._spoiled(self._held.pop(prompt.conversation, _NOTHING))
         matched = common_prefix(held, prompt.ids)
         kept = min(matched, len(prompt.ids) - 1)  # the last token is always read: its logits are needed
@@ -129,9 +131,7 @@ class ScriptedEngine:
             n_pending=len(all_ids) - n_held,
         )
 
-    def _sample(
-        self, reply: bytes | tuple[int, ...], sampled: list[int], max_tokens: int
-    ) -> Generator[Step, None, Finish]:
+    def _sample(self, reply: Sampled, sampled: list[int], max_tokens: int) -> Generator[Step, None, Finish]:
         ids = self._sampled(reply)
         for token in ids[:max_tokens]:
             if self._cancelled:
@@ -140,7 +140,7 @@ class ScriptedEngine:
             yield Piece(token, self.model_info.tokenizer.pieces[token])
         return Finish.LENGTH if len(ids) > max_tokens else Finish.STOP
 
-    def _sampled(self, reply: bytes | tuple[int, ...]) -> tuple[int, ...]:
+    def _sampled(self, reply: Sampled) -> tuple[int, ...]:
         """Return the ids of a reply as a model samples it: its marks are tokens, and none of them ends it."""
         if isinstance(reply, tuple):
             return reply
