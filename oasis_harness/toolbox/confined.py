@@ -21,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from .landlock import landlock_version
+from .protected import VERSION_CONTROL, gitfile_target
 
 __all__ = ["Confinement", "Sandbox", "sandbox_here"]
 
@@ -45,7 +46,7 @@ class Confinement:
     """Where commands may write, and whether they have a network."""
 
     root: Path
-    """The workspace; its `.git` is read-only where the mechanism can except it."""
+    """The workspace; its `.git`, `.hg` and `.svn` are read-only where the mechanism can except it."""
     read_only: tuple[Path, ...] = ()
     """More that is read-only where the mechanism can except it."""
     has_network: bool = False
@@ -53,11 +54,22 @@ class Confinement:
     def writable(self) -> list[str]:
         return [str(Path(tempfile.gettempdir()).resolve()), str(self.root)]
 
+    def _excepted(self) -> list[str]:
+        """Return what is read-only within a folder that is not: of version control at the top, and what a caller names.
+
+        A command may have made `.git` a symlink to `/`: to bind that would undo all that was bound before.
+        """
+        named = [self.root / name for name in VERSION_CONTROL] + list(self.read_only)
+        if (folder := gitfile_target(self.root)) is not None:
+            named.append(folder)
+        places = {place.resolve() for place in named if place.exists()}
+        writable = set(map(Path, self.writable()))
+        return sorted(str(place) for place in places if place not in writable and writable & set(place.parents))
+
     def bubblewrap_words(self, words: Sequence[str]) -> list[str]:
         """Return the command line that runs `words` in bubblewrap."""
         binds = [word for place in self.writable() for word in ("--bind", place, place)]
-        excepted = {str(place.resolve()) for place in (self.root / ".git", *self.read_only) if place.exists()}
-        binds += [word for place in sorted(excepted) for word in ("--ro-bind", place, place)]
+        binds += [word for place in self._excepted() for word in ("--ro-bind", place, place)]
         network = [] if self.has_network else ["--unshare-net"]
         alone = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--as-pid-1", *_capabilities(), *network]
         system = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["protecting"]
+__all__ = ["VERSION_CONTROL", "gitfile_target", "protecting"]
 
-_VERSION_CONTROL = (".git", ".hg", ".svn")
+VERSION_CONTROL = (".git", ".hg", ".svn")
+"""Folders in which files can be programs that run later."""
 _MAX_GITFILE_BYTES = 4_096
 
 
@@ -27,7 +28,7 @@ def protecting(root: Path, target: Path, protected: Iterable[Path]) -> str:
     """
     places = (target, *target.parents)
     beneath = places[: len(target.relative_to(root).parts)]
-    if any(map(_is_version_control, beneath)) or _is_at(_gitfile_target(root), places):
+    if any(map(_is_version_control, beneath)) or _is_at(gitfile_target(root), places):
         return "it belongs to version control, where files can be programs that run later"
     if any(_is_at(kept, places) for kept in protected):
         return "the harness keeps it for itself"
@@ -36,7 +37,7 @@ def protecting(root: Path, target: Path, protected: Iterable[Path]) -> str:
 
 def _is_version_control(place: Path) -> bool:
     """Whether a folder or file is one of version control, by its name or as the same under another name."""
-    return _plain(place.name) in _VERSION_CONTROL or any(_is_same(place, place.with_name(n)) for n in _VERSION_CONTROL)
+    return _plain(place.name) in VERSION_CONTROL or any(_is_same(place, place.with_name(n)) for n in VERSION_CONTROL)
 
 
 def _is_at(kept: Path | None, places: Iterable[Path]) -> bool:
@@ -58,10 +59,12 @@ def _is_same(one: Path, other: Path) -> bool:
     return False
 
 
-def _gitfile_target(root: Path) -> Path | None:
+def gitfile_target(root: Path) -> Path | None:
     """Return the folder that a file `.git` names instead of being one, as in a worktree."""
-    with suppress(OSError, ValueError), (root / ".git").open("rb") as file:
-        said = os.fsdecode(file.read(_MAX_GITFILE_BYTES)).strip()
+    with suppress(OSError, ValueError):
+        descriptor = os.open(root / ".git", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
+        with os.fdopen(descriptor, "rb") as file:
+            said = os.fsdecode(file.read(_MAX_GITFILE_BYTES)).strip()
         if said.startswith("gitdir:"):
             return (root / said.removeprefix("gitdir:").strip()).resolve()
     return None

@@ -71,6 +71,25 @@ def test_the_folder_of_git_is_read_only_where_it_can_be(root: Path) -> None:
 
 
 @needs[Sandbox.BUBBLEWRAP]
+def test_so_is_a_folder_that_a_gitfile_names(root: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", "--separate-git-dir", root / "meta", root], check=True)
+    (root / ".hg").mkdir()
+    for place in [".git", "meta/config", "meta/hooks/pre-commit", ".hg/hgrc"]:
+        assert "Read-only" in shell(root, Sandbox.BUBBLEWRAP, f"echo x >> {place}")
+
+
+@needs[Sandbox.BUBBLEWRAP]
+@pytest.mark.parametrize(
+    "command", ["ln -s / .git", "echo 'gitdir: /' > .git", "echo 'gitdir: .' > .git", "ln -s . .hg"]
+)
+def test_a_command_cannot_widen_the_next_ones_view_by_way_of_git(root: Path, command: str) -> None:
+    """The folder that is excepted lies where the workspace says, and a command may have said `/`."""
+    assert shell(root, Sandbox.BUBBLEWRAP, command) == "[exit code 0]"
+    assert shell(root, Sandbox.BUBBLEWRAP, "touch made; echo /proc/[0-9]*") == "/proc/1 /proc/2\n[exit code 0]"
+    assert (root / "made").exists()
+
+
+@needs[Sandbox.BUBBLEWRAP]
 def test_what_the_caller_protects_is_read_only_where_it_can_be(root: Path) -> None:
     (root / "c.jsonl").write_text("{}\n")
     tools = ShellTools(Workspace(root, (root / "c.jsonl", root / "later")), sandbox=Sandbox.BUBBLEWRAP)

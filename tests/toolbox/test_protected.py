@@ -59,6 +59,16 @@ def test_a_folder_that_a_gitfile_names_is_not_written(tmp_path: Path) -> None:
     assert all("version control" in said for said in refusals(tmp_path, ".git"))
 
 
+@pytest.mark.parametrize("said", [b"", b"gitdir: a\0b", b"gitdir: " + b"x" * 5_000, b"\xff", None])
+def test_a_gitfile_that_names_nothing_keeps_nothing_from_being_written(tmp_path: Path, said: bytes | None) -> None:
+    """None is a pipe, which nobody writes to."""
+    if said is None:
+        os.mkfifo(tmp_path / ".git")
+    else:
+        (tmp_path / ".git").write_bytes(said)
+    assert FileTools(Workspace(tmp_path)).write_file("a.py", "x\n") == "Created a.py, 1 lines."
+
+
 def test_names_that_are_only_alike_are_written(root: Path) -> None:
     files = FileTools(Workspace(root))
     for path in [".gitignore", ".github/workflow.yml", "git/config", "src/.gitkeep", "x.git/y"]:

@@ -1,5 +1,6 @@
 """The shell: bounded output, bounded time, and nothing outlives a call."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from oasis_harness.toolbox import Sandbox, Workspace
 from oasis_harness.toolbox.process import child_command
 from oasis_harness.toolbox.shell import ShellTools
 
-from .processes import children_of, has_ended, started_python, wait_until, wait_until_dead
+from .processes import children_of, has_ended, is_alive, started_python, wait_until, wait_until_dead
 
 
 @pytest.fixture
@@ -139,6 +140,34 @@ def test_a_command_ends_with_the_harness_however_that_ends(tmp_path: Path, numbe
         process.kill()
     process.communicate(timeout=20)
     assert all(map(wait_until_dead, [*supervisors, int((tmp_path / "pid").read_text())]))
+
+
+_FORKS = """
+import os, sys, threading, time
+from pathlib import Path
+from oasis_harness.toolbox import Sandbox, Workspace
+from oasis_harness.toolbox.shell import ShellTools
+root = Path(sys.argv[1])
+shell = ShellTools(Workspace(root), sandbox=Sandbox.OFF).shell
+threading.Thread(target=shell, args=(sys.argv[2],), daemon=True).start()
+while not (root / "pid").exists():
+    time.sleep(0.01)
+if child := os.fork():
+    print(child, flush=True)
+time.sleep(60)
+"""
+"""A program whose fork holds every file open that the program had open."""
+
+
+@pytest.mark.slow
+def test_a_command_ends_with_a_harness_whose_fork_lives_on(tmp_path: Path) -> None:
+    process = started_python(_FORKS, tmp_path, _COMMAND % "")
+    assert process.stdout
+    fork = int(process.stdout.readline())
+    process.kill()
+    assert wait_until_dead(int((tmp_path / "pid").read_text())) and is_alive(fork)
+    os.kill(fork, signal.SIGKILL)
+    process.communicate(timeout=20)
 
 
 _INTERRUPTED = """
