@@ -19,7 +19,8 @@ from oasis_harness.registry import Skills, Tool
 from oasis_harness.replies import ToolCall
 from oasis_harness.toolbox import workspace_tools
 
-from .views import JsonView, TextView, View, visible
+from .terminal import say
+from .views import JsonView, TextView, View
 
 __all__ = ["SYSTEM", "RunOptions", "ask", "read_reasoning_policy", "read_tool_choice", "run_task", "work"]
 
@@ -152,11 +153,11 @@ def ask(call: ToolCall, tool: Tool) -> bool:
     """Ask on the terminal, by way of stderr; without a terminal, or at its end (Ctrl-D), deny."""
     if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         return False
-    arguments = visible(json.dumps(dict(call.arguments), ensure_ascii=False))
-    print(f"\n{tool.name} wants to {tool.effect}: {arguments}", file=sys.stderr)
-    print("Allow? [y/N] ", end="", file=sys.stderr, flush=True)
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    say(f"\n{tool.name} wants to {tool.effect}: {arguments}", to_stderr=True)
+    say("Allow? [y/N] ", end="", to_stderr=True, flush=True)
     try:
         return input().strip().lower() in ("y", "yes")
     except EOFError:
-        print(file=sys.stderr)
+        say(to_stderr=True)
         return False
