@@ -7,7 +7,7 @@ import termios
 from oasis_harness.registry import Tool
 from oasis_harness.replies import ToolCall
 
-from .views import visible
+from .terminal import visible
 
 __all__ = ["ask"]
 

@@ -18,6 +18,8 @@ from oasis_harness import embedded
 from oasis_harness.errors import ModelNotFound, OasisError
 from oasis_harness.panics import without_panics
 
+from .terminal import say
+
 __all__ = ["app", "main"]
 
 app = typer.Typer(
@@ -48,7 +50,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     code = _exit_code()
     try:
-        print(end="", flush=True)
+        say(end="", flush=True)
     except OSError:  # told already; Python would complain once more when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
@@ -57,7 +59,7 @@ def main() -> None:
 def _exit_code() -> int:
     try:
         code = _run_app()
-        print(end="", flush=True)  # a full disk shows here at the latest
+        say(end="", flush=True)  # a full disk shows here at the latest
         return code
     except BrokenPipeError:
         return _GONE
@@ -69,7 +71,7 @@ def _exit_code() -> int:
     except ImportError as error:
         return _tell(f"{error}. Install what is missing with `pip install 'oasis-harness[mlx]'`.", _ERROR)
     except Exception:  # noqa: BLE001 - a defect of ours keeps its traceback, but 1 would mean "ended without an answer"
-        traceback.print_exc()
+        say(traceback.format_exc(), end="", to_stderr=True)
         return _ERROR
 
 
@@ -91,7 +93,7 @@ def _valued(arguments: list[str]) -> list[str]:
 
 def _tell(message: str, code: int) -> int:
     with contextlib.suppress(OSError):  # stderr may be what is full
-        print(f"oasis: {message}", file=sys.stderr)
+        say(f"oasis: {message}", to_stderr=True)
     return code
 
 
@@ -180,7 +182,7 @@ def doctor(model: Annotated[str, _MODEL] = embedded.DEFAULT_MODEL) -> None:
 def list_models() -> None:
     """List the models in this package's cache."""
     for name, folder in embedded.list_models():
-        print(f"{name}\t{folder}")
+        say(f"{name}\t{folder}")
 
 
 @models.command("pull")
@@ -191,7 +193,7 @@ def pull(model: Annotated[str, _MODEL_ARGUMENT] = embedded.DEFAULT_MODEL) -> Non
     embedded.load_blas()
     with contextlib.closing(TextView()) as view:
         folder = embedded.pull_model(model, report=view.report)
-    print(folder)
+    say(str(folder))
 
 
 @models.command("path")
@@ -200,7 +202,7 @@ def path(model: Annotated[str, _MODEL_ARGUMENT] = embedded.DEFAULT_MODEL) -> Non
     folder = embedded.find_model(model)
     if folder is None:
         raise ModelNotFound(f"{model} is not on this machine.", remedy=f"Fetch it with `oasis models pull {model}`.")
-    print(folder)
+    say(str(folder))
 
 
 @templates.command(

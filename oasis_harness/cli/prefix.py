@@ -1,6 +1,5 @@
 """`oasis prefix`: what the pytest plugin does, from the command line: show, check, record, sign, log, audit, cost."""
 
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from oasis_harness.guard.review import Bill, Checked, Part, Review, audit_prompt
 from oasis_harness.guard.snapshots import Entry
 from oasis_harness.panics import without_panics
 
-from .views import visible
+from .terminal import say, visible
 
 __all__ = ["audit_folder", "check", "cost", "desk_of", "log", "remove", "show", "sign"]
 
@@ -46,18 +45,18 @@ def show(review: Review, stem: str, offset: int | None) -> int:
     try:
         parts = review.show(stem)
     except LookupError as error:
-        print(f"oasis: {error}", file=sys.stderr)
+        say(f"oasis: {error}", to_stderr=True)
         return _MISSING
     if offset is None:
-        print(f"{'byte':>8} {'bytes':>7} {'tokens':>7}  owner")
+        say(f"{'byte':>8} {'bytes':>7} {'tokens':>7}  owner")
         for part in parts:
-            print(_row(part))
+            say(_row(part))
         return _SAME
     held = next((part for part in parts if part.start <= offset < part.start + part.n_bytes), None)
     if held is None:
         n_bytes = sum(part.n_bytes for part in parts)
         raise OasisError(f"byte {offset} is not in the prompt, which has {n_bytes:,}.", remedy="Count from 0.")
-    print("\n".join(_explained(held, offset)))
+    say("\n".join(_explained(held, offset)))
     return _SAME
 
 
@@ -65,9 +64,9 @@ def log(review: Review) -> int:
     """Print the ledger, and verify it against the snapshots."""
     entries = review.ledger.entries()
     for entry in entries:
-        print("\n".join(_entry(entry)))
+        say("\n".join(_entry(entry)))
     review.ledger.verify(review.prompts.signed())
-    print(f"entries: {len(entries):,}, whole; what is recorded is what they sign")
+    say(f"entries: {len(entries):,}, whole; what is recorded is what they sign")
     return _SAME
 
 
@@ -75,7 +74,7 @@ def audit_folder(fixtures: Path, base: str) -> int:
     """Compare what is recorded with what the commit `base` has; return the exit code."""
     report = audit_prompts(fixtures, base, root=Path.cwd())
     for fault in report.faults:
-        print(visible(f"unsigned: {fault}"))
+        say(f"unsigned: {fault}")
     print(f"audited: {report.n_prompts:,} prompts of {base} ({report.digest[:12]}), {len(report.faults):,} unsigned")
     return _MOVED if report.faults else _SAME
 
@@ -102,17 +101,17 @@ def _on_target(target: str, act: Callable[[], int]) -> int:
     except Exception as error:  # noqa: BLE001 - the target is foreign code
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
-        print(f"{target}: not evaluated: {type(error).__name__}: {error} ({where})", file=sys.stderr)
+        say(f"{target}: not evaluated: {type(error).__name__}: {error} ({where})", to_stderr=True)
         return _NOT_EVALUATED
 
 
 def _checked(checked: Checked, target: str, *, perturbs: bool) -> int:
     if checked.complaints:
-        print(visible(checked.complaints))
+        say(checked.complaints)
     for line in checked.summary.report():
-        print(visible(line))
+        say(line)
     for field, one in checked.varying:
-        print(visible(f"varies: {field}, line {one.line}: {one.kind} {one.text!r}: {one.reason}"))
+        say(f"varies: {field}, line {one.line}: {one.kind} {one.text!r}: {one.reason}")
     failed, moved = _perturbed(target) if perturbs else (False, False)
     counts = checked.summary.counts
     if counts["not evaluated"] or failed:
@@ -125,7 +124,7 @@ def _checked(checked: Checked, target: str, *, perturbs: bool) -> int:
 def _perturbed(target: str) -> tuple[bool, bool]:
     """Render the head elsewhere; say whether that failed, and whether something moved."""
     report = perturb_head(target)
-    print(visible(str(report)))
+    say(str(report))
     relations = {outcome.relation for outcome in report.outcomes}
     return Relation.FAILED in relations, Relation.MOVED in relations
 
@@ -164,16 +163,16 @@ def _entry(entry: Entry) -> list[str]:
 
 
 def _priced(bill: Bill) -> int:
-    print(f"{'tokens':>7} {'bytes':>7} {'s':>9}  part")
+    say(f"{'tokens':>7} {'bytes':>7} {'s':>9}  part")
     for row in bill.rows:
         seconds = "-" if row.s is None else f"{row.s:.4f}"
-        print(f"{row.n_tokens:>7,} {row.n_bytes:>7,} {seconds:>9}  {visible(row.name)}  {visible(row.text)}")
-    print(f"{sum(row.n_tokens for row in bill.rows):>7,} tokens in every conversation")
-    print(f"seconds {bill.rate}" if isinstance(bill.rate, NotMeasured) else f"at {bill.rate}")
+        say(f"{row.n_tokens:>7,} {row.n_bytes:>7,} {seconds:>9}  {visible(row.name)}  {visible(row.text)}")
+    say(f"{sum(row.n_tokens for row in bill.rows):>7,} tokens in every conversation")
+    say(f"seconds {bill.rate}" if isinstance(bill.rate, NotMeasured) else f"at {bill.rate}")
     if bill.trade is not None:
         trade = bill.trade
         skill = f"as a skill {trade.n_as_skill:,} and {trade.n_loaded:,} more when loaded"
         told = f"as tools {trade.n_as_tools:,} tokens, {skill}"
         even = trade.break_even
-        print(told if even is None else f"{told}: the skill is cheaper while fewer than {even:.0%} load it")
+        say(told if even is None else f"{told}: the skill is cheaper while fewer than {even:.0%} load it")
     return _SAME

@@ -27,6 +27,8 @@ from oasis_harness.replies import CallSyntax
 from oasis_harness.templates import USUAL_VARIABLES, Template
 from oasis_harness.tokens import Tokenizer
 
+from .terminal import say, say_json
+
 __all__ = ["check"]
 
 _EXTENDS, _REWRITES, _REFUSED, _NOT_EVALUATED = 0, 1, 3, 4
@@ -64,9 +66,9 @@ def check(where: str, *, as_json: bool, settings: Mapping[str, str], date: datet
     except (TemplateFailed, TemplateRunaway, TokenError) as error:
         return _unusable(where, "not evaluated", error, _NOT_EVALUATED, as_json=as_json)
     if as_json:
-        print(json.dumps({"template": subject.name, **certificate.to_json()}, ensure_ascii=False))
+        say_json({"template": subject.name, **certificate.to_json()})
     else:
-        print("\n".join(_report(subject, certificate)))
+        say("\n".join(_report(subject, certificate)))
     return _EXTENDS if certificate.verdict is Verdict.EXTENDS else _REWRITES
 
 
@@ -147,9 +149,9 @@ def _unusable(where: str, verdict: str, error: OasisError, code: int, *, as_json
         reason = str(error)
         if isinstance(error, RenderError):
             reason = error.reason or reason
-        print(json.dumps({"template": _named(where), "verdict": verdict, "reason": reason}, ensure_ascii=False))
+        say_json({"template": _named(where), "verdict": verdict, "reason": reason})
     else:
-        print(f"{where}: {verdict}\n{textwrap.fill(str(error), 110)}")
+        say(f"{where}: {verdict}\n{textwrap.fill(str(error), 110)}")
     return code
 
 

@@ -1,24 +1,21 @@
 """How a run looks: text for people, JSON Lines for programs. Results go to stdout, progress to stderr."""
 
 import codecs
-import json
 import math
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Protocol
 
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
 
 from oasis_harness.agent import AgentEvent, CallFinished, CallStarted, Finished, Session, Turn
 from oasis_harness.engine import Piece, Progress
 from oasis_harness.tokens import SeamCount
 
-__all__ = ["JsonView", "TextView", "View", "seam_line", "turn_line", "visible"]
+from .terminal import Terminal, say, say_json
+
+__all__ = ["JsonView", "TextView", "View", "seam_line", "turn_line"]
 
 _N_SHOWN = 12
 """Lines of a tool's result that are shown; the model gets all of it."""
@@ -28,7 +25,7 @@ _STOPS = {
     "window_full": "the context window is full",
 }
 """What a run's end is called, where its reason alone does not say it."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TITLES = ("turn", "prompt", "expected", "reused", "prefilled", "sampled", "first token", "deficit")
 
 
 class View(Protocol):
@@ -83,17 +80,12 @@ def seam_line(seams: SeamCount) -> str:
     return " · ".join(parts)
 
 
-def visible(text: str) -> str:
-    """Escape the control characters other than newline and tab, so that no text can steer the terminal."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
 class TextView:
     """Text on stdout, a prefill bar on stderr."""
 
     def __init__(self) -> None:
-        self._out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-        self._error = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self._out = Terminal()
+        self._error = Terminal(is_stderr=True)
         self._bar = _Bar(self._error)
         self._decoder = _utf8_decoder()
         self._reported = ""
@@ -101,7 +93,7 @@ class TextView:
     def report(self, doing: str, share: float = 0.0) -> None:
         if doing != self._reported:
             self._bar.end()
-            self._error.print(doing, style="dim")
+            self._error.line(doing, "dim")
             self._reported = doing
         if 0.0 < share < 1.0:
             self._bar.show("fetched", share * 100, 100, "%")
@@ -121,19 +113,19 @@ class TextView:
             return
         self._bar.end()
         if isinstance(event, Piece):
-            print(visible(self._decoder.decode(event.data)), end="", flush=True)
+            say(self._decoder.decode(event.data), end="", flush=True)
         elif isinstance(event, Turn):
-            print(self._decoder.decode(b"", final=True))
+            say(self._decoder.decode(b"", final=True))
             self._decoder = _utf8_decoder()
-            self._out.print(turn_line(event), style="bold red" if event.reuse.is_fault else "cyan")
+            self._out.line(turn_line(event), "bold red" if event.reuse.is_fault else "cyan")
         elif isinstance(event, CallFinished):
             self._show_result(event)
         elif isinstance(event, Finished) and event.reason != "answered":
             self.report(f"stopped: {_STOPS.get(event.reason, event.reason)}")
 
     def ended(self, session: Session) -> None:
-        self._out.print(_table(session))
-        self._out.print(seam_line(session.seams), style="cyan")
+        self._out.table(_TITLES, _rows(session))
+        self._out.line(seam_line(session.seams), "cyan")
         path = session.path
         if path is not None:
             self.report(f"conversation: {path}")
@@ -147,14 +139,14 @@ class TextView:
         if len(lines) > _N_SHOWN:
             shown.append(f"… {len(lines) - _N_SHOWN} more lines")
         style = "red" if event.result.is_error else "green"
-        self._out.print("\n".join(f"  │ {visible(line)}" for line in shown), style=style)
+        self._out.line("\n".join(f"  │ {line}" for line in shown), style)
 
 
 class _Bar:
     """A progress bar on a terminal, and nothing elsewhere."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, terminal: Terminal) -> None:
+        self._console = terminal.console
         self._bar: Bar | None = None
 
     def show(self, doing: str, n_done: float, n_total: float, unit: str) -> None:
@@ -185,7 +177,7 @@ class JsonView:
 
     def report(self, doing: str, share: float = 0.0) -> None:
         if doing != self._reported:
-            print(doing, file=sys.stderr)
+            say(doing, to_stderr=True)
             self._reported = doing
 
     def started(self, session: Session, explanation: str) -> None:
@@ -232,17 +224,13 @@ class JsonView:
         """Nothing is open."""
 
 
-def _table(session: Session) -> Table:
-    table = Table("turn", "prompt", "expected", "reused", "prefilled", "sampled", "first token", "deficit")
-    for column in table.columns:
-        column.justify = "right"
+def _rows(session: Session) -> Iterator[list[str]]:
     for turn in session.turns:
         reuse = turn.reuse
         counts = (turn.usage.n_prompt, reuse.expected, reuse.reused, reuse.prefilled, turn.usage.n_sampled)
         cause = f" {reuse.cause}" if reuse.cause else ""
-        numbers = (f"{count:,}" for count in counts)
-        table.add_row(str(turn.index), *numbers, f"{turn.timing.first_token_s:.2f} s", f"{reuse.deficit:,}{cause}")
-    return table
+        numbers = [f"{count:,}" for count in counts]
+        yield [str(turn.index), *numbers, f"{turn.timing.first_token_s:.2f} s", f"{reuse.deficit:,}{cause}"]
 
 
 def _utf8_decoder() -> codecs.IncrementalDecoder:
@@ -251,7 +239,7 @@ def _utf8_decoder() -> codecs.IncrementalDecoder:
 
 def _print(**fields: object) -> None:
     """Print one line of plain ASCII, which holds a lone surrogate as well."""
-    print(json.dumps(_finite(fields), allow_nan=False), flush=True)
+    say_json({key: _finite(value) for key, value in fields.items()}, is_ascii=True)
 
 
 def _finite(value: object) -> object:

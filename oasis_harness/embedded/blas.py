@@ -12,6 +12,7 @@ import math
 import os
 import platform
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ from pathlib import Path
 from oasis_harness.errors import OasisError
 from oasis_harness.whole_file import write_whole
 
-from .folders import cache_folder
+from .folders import cache_folder, is_private
 
 __all__ = ["Blas", "load_blas", "matmul_gflops"]
 
@@ -122,7 +123,8 @@ def _lend_fortran_runtime() -> bool:
     """Load the Fortran runtime that OpenBLAS needs from MLX's own wheel, under the name OpenBLAS asks for.
 
     The wheel carries libgfortran with a hash in its name and in its SONAME; a copy with the plain SONAME satisfies any
-    later library that needs `libgfortran.so.5`.
+    later library that needs `libgfortran.so.5`. Where others can write into the cache, the copy is made anew elsewhere:
+    a library that is loaded runs.
     """
     source = _file_of("mlx-cpu", "libgfortran-")
     if source is None or ".so.5" not in source.name:
@@ -133,12 +135,23 @@ def _lend_fortran_runtime() -> bool:
         content = source.read_bytes()
         if content.count(hashed) != 1:
             return False
+        content = content.replace(hashed, b"libgfortran.so.5".ljust(len(hashed), b"\0"))
         if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(copy, [content.replace(hashed, b"libgfortran.so.5".ljust(len(hashed), b"\0"))])
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(copy, [content], mode=0o600)
+        needed = list(source.parent.glob("libquadmath*"))
+        if is_private(copy):
+            return _load_all([*needed, copy])
+        with tempfile.TemporaryDirectory() as folder:  # what is loaded stays when its file goes
+            own = Path(folder) / copy.name
+            own.write_bytes(content)
+            return _load_all([*needed, own])
     except OSError:  # a cache that cannot be written costs speed, never the engine
         return False
-    return all(_loads(str(library)) for library in [*source.parent.glob("libquadmath*"), copy])
+
+
+def _load_all(libraries: list[Path]) -> bool:
+    return all(_loads(str(library)) for library in libraries)
 
 
 def _file_of(distribution: str, name: str) -> Path | None:

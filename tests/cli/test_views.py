@@ -5,7 +5,8 @@ import pytest
 from oasis_harness import embedded
 from oasis_harness.agent import CallFinished
 from oasis_harness.cli.main import pull
-from oasis_harness.cli.views import JsonView, TextView, visible
+from oasis_harness.cli.terminal import visible
+from oasis_harness.cli.views import JsonView, TextView
 from oasis_harness.conversation import ToolResult
 from oasis_harness.embedded.models import Report
 from oasis_harness.engine import Piece, Progress

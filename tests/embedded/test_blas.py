@@ -121,3 +121,58 @@ def test_the_cache_may_begin_with_a_tilde(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("OASIS_CACHE", "~nobody-at-all/zz")
     with pytest.raises(OasisError, match="OASIS_CACHE=~nobody-at-all/zz"):
         cache_folder()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OASIS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return tmp_path / "cache"
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Lend the Fortran runtime, and return what would have been loaded, from where; nothing is."""
+    paths: list[Path] = []
+
+    def note(library: str) -> bool:
+        paths.append(Path(library))
+        return True
+
+    monkeypatch.setattr(blas, "_loads", note)
+    if not blas._lend_fortran_runtime():
+        pytest.skip("MLX's wheel for this machine carries no libgfortran")
+    return [path for path in paths if path.name == "libgfortran.so.5"]
+
+
+def test_a_library_is_loaded_from_a_cache_of_one_s_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made once, used again."""
+    assert [path.is_relative_to(cache) for path in loaded(monkeypatch)] == [True]
+    assert [path.is_relative_to(cache) for path in loaded(monkeypatch)] == [True]
+
+
+@pytest.mark.parametrize("place", [".", "blas", "blas/*", "blas/*/libgfortran.so.5"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_a_library_that_others_can_replace_is_not_loaded(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, place: str, mode: int
+) -> None:
+    """Neither where they can write the file nor where they can write a folder above it."""
+    loaded(monkeypatch)
+    (shared,) = cache.glob(place) if place != "." else [cache]
+    shared.chmod(shared.stat().st_mode | mode)
+    assert [path.is_relative_to(cache) for path in loaded(monkeypatch)] == [False]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_library_that_belongs_to_another_is_not_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner can change it, whatever its mode."""
+    (before,) = loaded(monkeypatch)
+    os.chown(before, 12345, -1)
+    assert [path.is_relative_to(cache) for path in loaded(monkeypatch)] == [False]
+
+
+@pytest.mark.slow
+def test_a_shared_cache_costs_no_speed(cache: Path) -> None:
+    """The copy made elsewhere loads as well as that in the cache."""
+    kept = report("auto")
+    cache.chmod(0o777)
+    assert report("auto") == kept
