@@ -36,7 +36,7 @@ def sign(review: Review, target: str, name: str, reason: str | None) -> int:
 def remove(review: Review, stem: str, reason: str) -> int:
     """Take away a recorded prompt, for a `reason`; return the exit code."""
     for entry in review.remove(stem, reason):
-        print(f"removed: {entry.name}.{entry.dialect} [entry {entry.n}]")
+        say(f"removed: {entry.name}.{entry.dialect} [entry {entry.n}]")
     return _SAME
 
 
@@ -75,7 +75,7 @@ def audit_folder(fixtures: Path, base: str) -> int:
     report = audit_prompts(fixtures, base, root=Path.cwd())
     for fault in report.faults:
         say(f"unsigned: {fault}")
-    print(f"audited: {report.n_prompts:,} prompts of {base} ({report.digest[:12]}), {len(report.faults):,} unsigned")
+    say(f"audited: {report.n_prompts:,} prompts of {base} ({report.digest[:12]}), {len(report.faults):,} unsigned")
     return _MOVED if report.faults else _SAME
 
 

@@ -6,11 +6,13 @@ backwards. Such characters are spelled out: `\x1b`, `\u202e`, `\U000e0041`.
 """
 
 import json
+import os
 import re
 import sys
+import termios
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Terminal", "say", "say_json", "visible"]
+__all__ = ["Terminal", "answer_to", "say", "say_json", "visible"]
 
 _STEERING = re.compile(
     "["
@@ -37,6 +39,27 @@ def say_json(fields: Mapping[str, object], *, is_ascii: bool = False) -> None:
     """Write one JSON object as one line on stdout; what would steer or hide stands in JSON's own escapes."""
     text = json.dumps(fields, ensure_ascii=is_ascii, allow_nan=False)
     print(_STEERING.sub(lambda match: json.dumps(match[0])[1:-1], text), flush=True)
+
+
+def answer_to(question: str, *, terminal: str) -> str:
+    """Write `question`, made visible, to the device `terminal`, and return the line typed after it; none where it is gone.
+
+    What was typed before the question is thrown away.
+    """
+    try:
+        screen = os.open(terminal, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        termios.tcflush(screen, termios.TCIFLUSH)
+        os.write(screen, visible(question).encode("utf-8", "backslashreplace"))
+        typed = os.read(screen, 1024)
+        os.write(screen, b"" if typed else b"\n")  # after Ctrl-D
+        return typed.decode("utf-8", "replace")
+    except (OSError, termios.error):  # it went away, or is none
+        return ""
+    finally:
+        os.close(screen)
 
 
 class Terminal:

@@ -1,7 +1,6 @@
 """What the fixture `oasis_snapshot` is: a prompt is handed over, and the test fails unless it is the recorded one."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,13 +8,12 @@ import pytest
 from oasis_harness.errors import BadSnapshotName, OasisError
 
 from ..review import Checker
-from ..snapshots import SnapshotFolder
 from ..targets import Given, Subject
 
 if TYPE_CHECKING:
     from oasis_harness.registry import Skills, Tools
 
-__all__ = ["OasisSnapshot", "unused"]
+__all__ = ["OasisSnapshot"]
 
 
 class OasisSnapshot:
@@ -69,8 +67,3 @@ class OasisSnapshot:
             raise BadSnapshotName("this test compares two prompts without a name.", remedy="Give name= to the second.")
         self._has_default = True
         return self._checker.claim(self._test, self._node)
-
-
-def unused(folder: Path, compared: Iterable[str]) -> list[str]:
-    """Return the recorded prompts, as `name.dialect`, that are not among those `compared`."""
-    return sorted(set(SnapshotFolder(folder / "prompts").list()) - set(compared))

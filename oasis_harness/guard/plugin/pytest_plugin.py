@@ -63,6 +63,11 @@ class _Run:
 
 
 _RUN = pytest.StashKey[_Run]()
+_CUT = pytest.StashKey[bool]()
+"""Of a test that ended before its end: failed, skipped or expected to fail."""
+_BROKE = pytest.StashKey[bool]()
+"""Of a test that recorded requests: whether they break append-only."""
+_WATCH = "oasis-watch"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -99,10 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if (config.option.oasis_autouse or config.getini("oasis_autouse")) and not _is_controller(config):
         from .watch import Watch
 
-        def report(item: pytest.Item, faults: list[str]) -> None:
-            _fail_broken(run, item, "\n".join(faults))
-
-        config.pluginmanager.register(Watch(_is_excused, report), "oasis-watch")
+        config.pluginmanager.register(Watch(lambda item, faults: _settle(run, item, faults)), _WATCH)
 
 
 def _refuse_usage(config: pytest.Config) -> None:
@@ -138,10 +140,13 @@ def oasis_requests(request: pytest.FixtureRequest) -> Iterator["RequestRecorder"
 
     recorded = RequestRecorder()
     yield recorded
-    run = request.config.stash[_RUN]
-    fault = "" if _is_excused(request.node) else recorded.fault(lambda *bodies: run.checker.consequences(*bodies))
-    if fault:
-        _fail_broken(run, request.node, fault)
+    run, report, item = request.config.stash[_RUN], recorded.report(), request.node
+    run.summary.tally.update(requests=len(recorded), conversations=report.n_conversations, declared=report.n_declared)
+    item.stash[_BROKE] = bool(report.breaks)
+    is_unfinished = item.stash.get(_CUT, False) and not report.breaks  # it may have proved nothing yet
+    if report.fault and not _is_excused(item) and not is_unfinished:
+        told = recorded.fault(lambda *bodies: run.checker.consequences(*bodies))
+        _fail_broken(run, item, told, report.fault)
 
 
 @pytest.fixture
@@ -177,8 +182,34 @@ def _is_excused(item: pytest.Item) -> bool:
     return item.get_closest_marker(_MARKER) is not None
 
 
-def _fail_broken(run: _Run, item: pytest.Item, fault: str) -> None:
-    run.summary.add("broken", f"{item.nodeid}: {fault.splitlines()[0]}")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    result = yield
+    if _RUN in item.config.stash and not item.config.pluginmanager.has_plugin(_WATCH):
+        _settle(item.config.stash[_RUN], item, [])
+    return result
+
+
+def _settle(run: _Run, item: pytest.Item, faults: list[str]) -> None:
+    """Fail a test that broke append-only and is not excused, and one that is excused where nothing broke.
+
+    `faults` are those of its conversations; none are known unless every test is watched.
+    """
+    if not _is_excused(item):
+        if faults:
+            _fail_broken(run, item, "\n".join(faults))
+        return
+    run.summary.tally["excused"] += 1
+    is_checked = item.config.pluginmanager.has_plugin(_WATCH) or _BROKE in item.stash
+    broke = bool(faults) or item.stash.get(_BROKE, False)
+    if is_checked and not broke and not item.stash.get(_CUT, False):
+        run.summary.add("broken", f"{item.nodeid}: it is excused, and nothing broke there")
+        told = f"{_MARKER} excuses this test, and nothing broke there: put it on the test that breaks."
+        pytest.fail(told, pytrace=False)
+
+
+def _fail_broken(run: _Run, item: pytest.Item, fault: str, title: str = "") -> None:
+    run.summary.add("broken", f"{item.nodeid}: {title or fault.splitlines()[0]}")
     pytest.fail(
         f"{fault}\nWhat was sent has to stay as it was. A test that must break this says why: "
         f'@pytest.mark.{_MARKER}(reason="why").',
@@ -188,7 +219,10 @@ def _fail_broken(run: _Run, item: pytest.Item, fault: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    if call.excinfo is not None and _uses_snapshots(item):  # failed, skipped or expected to fail
+    if call.excinfo is None:
+        return
+    item.stash[_CUT] = True
+    if _uses_snapshots(item):
         item.config.stash[_RUN].summary.n_cut += 1
 
 
@@ -214,12 +248,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if run.summary.has_failed and session.exitstatus == pytest.ExitCode.OK:
         run.summary.lines.append("the run fails: a test caught what did not pass, or was expected to fail")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if config.option.oasis_base is not None:
-        _audit(session, run)
-    if _is_to_be_complete(config):
-        _require_all(session, run)
-    elif run.summary.compared and _is_whole(session, run.summary, exitstatus):
-        _count_unused(session, run)
+    from .ending import judge_end
+
+    judge_end(session, run.folder, run.summary, exitstatus)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -239,74 +270,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("prompts")
         for line in lines:
             terminalreporter.write_line(line)
-
-
-def _count_unused(session: pytest.Session, run: _Run) -> None:
-    how = "error" if is_ci() else session.config.getini("oasis_unused")
-    if how == "ignore":
-        return
-    from .fixture import unused
-
-    names = unused(run.folder, run.summary.compared)
-    for name in names:
-        run.summary.add("unused", f'{name} (no test asks for it: `oasis prefix sign --removed {name} --reason "why"`)')
-    if names and how == "error":
-        _fail(session)
-
-
-def _is_to_be_complete(config: pytest.Config) -> bool:
-    return bool(config.option.oasis_complete or config.getini("oasis_complete") or config.option.oasis_base is not None)
-
-
-def _audit(session: pytest.Session, run: _Run) -> None:
-    """Fail the run unless what is recorded is what the base has, or is signed since."""
-    from oasis_harness.errors import OasisError
-
-    from ..review import audit_prompts
-
-    try:
-        report = audit_prompts(run.folder, session.config.option.oasis_base, root=session.config.rootpath)
-    except OasisError as error:
-        run.summary.add("not evaluated", f"the base: {error}")
-        _fail(session)
-    else:
-        for fault in report.faults:
-            run.summary.add("unsigned", str(fault))
-        if report.faults:
-            _fail(session)
-
-
-def _require_all(session: pytest.Session, run: _Run) -> None:
-    """Fail the run unless every recorded prompt was compared, whatever was skipped, deselected or not collected."""
-    if session.config.option.collectonly:
-        return
-    from .fixture import unused
-
-    for name in unused(run.folder, run.summary.compared):
-        run.summary.add("not compared", f"{name} (its test was renamed, skipped, deselected or not collected)")
-    if run.summary.counts["not compared"]:
-        _fail(session)
-
-
-def _fail(session: pytest.Session) -> None:
-    if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _is_whole(session: pytest.Session, summary: RunSummary, exitstatus: int) -> bool:
-    """Say whether every snapshot of the suite had its chance to be asked for."""
-    config = session.config
-    is_cut = summary.n_cut or session.shouldstop or session.shouldfail
-    narrows = ("lf", "ignore", "ignore_glob", "collectonly", "continue_on_collection_errors")
-    if is_cut or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        return False
-    if any(getattr(config.option, name, None) for name in narrows):
-        return False
-    source, sources = config.args_source, pytest.Config.ArgsSource
-    if source is not sources.ARGS:
-        return source is sources.TESTPATHS or config.invocation_params.dir == config.rootpath
-    named = {Path(config.invocation_params.dir, argument) for argument in config.args}
-    return config.rootpath in named or named >= {config.rootpath / path for path in config.getini("testpaths") or ["."]}
 
 
 def _is_controller(config: pytest.Config) -> bool:

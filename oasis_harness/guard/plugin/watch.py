@@ -59,13 +59,10 @@ class _Seen:
 class Watch:
     """A pytest plugin of its own, registered where the option is set.
 
-    `is_excused` says whether a test may break; `report` hears the faults of one that did, and fails it.
+    `report` hears of every test what faults it has, also of one that has none, and fails it if it has to.
     """
 
-    def __init__(
-        self, is_excused: Callable[[pytest.Item], bool], report: Callable[[pytest.Item, list[str]], None]
-    ) -> None:
-        self._is_excused = is_excused
+    def __init__(self, report: Callable[[pytest.Item, list[str]], None]) -> None:
         self._report = report
         self._seen = _Seen()
         self._patch = pytest.MonkeyPatch()
@@ -83,9 +80,7 @@ class Watch:
         """Check once its fixtures are gone."""
         result = yield
         seen, self._seen = self._seen, _Seen()
-        faults = [] if self._is_excused(item) else list(_faults(seen))
-        if faults:
-            self._report(item, faults)
+        self._report(item, list(_faults(seen)))
         return result
 
     def pytest_unconfigure(self) -> None:

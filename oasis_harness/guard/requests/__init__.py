@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
-    from .append_only import NotAppendOnly as NotAppendOnly
-    from .append_only import Pair as Pair
-    from .append_only import RequestReport as RequestReport
     from .append_only import assert_append_only as assert_append_only
     from .append_only import assert_prefix_stable as assert_prefix_stable
     from .append_only import check_requests as check_requests
@@ -20,6 +17,9 @@ if TYPE_CHECKING:
     from .kinds import Kind as Kind
     from .kinds import classify as classify
     from .recorder import RequestRecorder as RequestRecorder
+    from .report import NotAppendOnly as NotAppendOnly
+    from .report import Pair as Pair
+    from .report import RequestReport as RequestReport
 else:
     __all__, __getattr__, __dir__ = lazy_door(
         __name__,
@@ -27,11 +27,11 @@ else:
             "Body": ".blocks",
             "Diagnosis": ".kinds",
             "Kind": ".kinds",
-            "NotAppendOnly": ".append_only",
-            "Pair": ".append_only",
+            "NotAppendOnly": ".report",
+            "Pair": ".report",
             "Request": ".blocks",
             "RequestRecorder": ".recorder",
-            "RequestReport": ".append_only",
+            "RequestReport": ".report",
             "assert_append_only": ".append_only",
             "assert_prefix_stable": ".append_only",
             "check_requests": ".append_only",

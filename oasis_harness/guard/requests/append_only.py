@@ -11,7 +11,7 @@ the cost is linear in what was sent.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from oasis_harness.sequences import first_difference
@@ -20,120 +20,17 @@ from ..relation import Relation
 from .blocks import Block, Body, Read, Reader, Request
 from .keyed import Keyed
 from .kinds import Diagnosis, Kind, diagnose
+from .report import NotAppendOnly, Pair, RequestReport
 from .threads import Position, Threads
 
-__all__ = [
-    "NotAppendOnly",
-    "Pair",
-    "Render",
-    "RequestReport",
-    "assert_append_only",
-    "assert_prefix_stable",
-    "check_requests",
-]
+__all__ = ["Render", "assert_append_only", "assert_prefix_stable", "check_requests"]
 
 
 Conversations: TypeAlias = int | Sequence[str] | None
 """How many there are at most, or the key of each request; None where nobody knows, and they are guessed."""
 
-_N_GUESSES = 8
-"""So many guesses are printed; all are in the report."""
-
 Render: TypeAlias = Callable[[list[Mapping[str, Any]]], bytes | str]
 """Returns the prompt that is sent for a list of messages, generation prompt included."""
-
-
-_BROKEN = (Relation.UNDECLARED, Relation.MOVED, Relation.SHRUNK)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One request, and what became in it of the one before."""
-
-    index: int
-    previous: int | None
-    """The request it is compared with."""
-    conversation: int
-    relation: Relation
-    diagnosis: Diagnosis | None = None
-    """What moved, and its kind; also where every byte stands and the engine read tokens again."""
-    offset: int = 0
-    """First differing byte in the moved block's own JSON, in the raw prompt, or in the rendered one."""
-    before: str = ""
-    """The text around it as it was sent before, escaped."""
-    after: str = ""
-    reason: str = ""
-    """Why it was declared."""
-    note: str = ""
-    """What it does where it does not simply follow up: `starts over under the same head`, `repeats request 2`."""
-
-    @property
-    def where(self) -> str:
-        """The first moved block, and the path in it."""
-        return self.diagnosis.where if self.diagnosis else ""
-
-    @property
-    def is_break(self) -> bool:
-        """Whether the prefix was given up without being declared."""
-        return not self.reason and (self.relation in _BROKEN or self.diagnosis is not None)
-
-    def __str__(self) -> str:
-        what = f"{self.relation}, {self.note}" if self.note else str(self.relation)
-        if self.diagnosis is None:
-            return f"request {self.index}: {what}" + (
-                f", against request {self.previous}" if self.previous is not None else ""
-            )
-        text = f"request {self.index} against {self.previous}: {what}; {self.diagnosis}"
-        if self.relation is Relation.MOVED and (self.before or self.after):
-            text += f", byte {self.offset:,}\n    before  {self.before}\n    after   {self.after}"
-        return text
-
-
-@dataclass(frozen=True, slots=True)
-class RequestReport:
-    """What became of every request, in the order they were given."""
-
-    pairs: tuple[Pair, ...]
-    aliased: tuple[tuple[int, int], ...] = ()
-    """Requests that share one list of messages: what was appended to it later shows in both, and proves nothing."""
-
-    @property
-    def breaks(self) -> tuple[Pair, ...]:
-        """The pairs that gave up a prefix undeclared."""
-        return tuple(pair for pair in self.pairs if pair.is_break)
-
-    @property
-    def guesses(self) -> tuple[Pair, ...]:
-        """The pairs that are no break only because of what was guessed: each `note` says what."""
-        return tuple(pair for pair in self.pairs if pair.note and not (pair.is_break or pair.reason))
-
-    @property
-    def n_conversations(self) -> int:
-        return len({pair.conversation for pair in self.pairs})
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.pairs)} requests, {self.n_conversations} conversations, {len(self.breaks)} breaks."]
-        lines += [str(pair) for pair in self.breaks]
-        lines += [f"request {pair.index} {pair.note}." for pair in self.guesses[:_N_GUESSES]]
-        if len(self.guesses) > _N_GUESSES:
-            lines.append(f"{len(self.guesses) - _N_GUESSES} more requests are such guesses.")
-        lines += [f"requests {a} and {b} share one list of messages; record copies." for a, b in self.aliased[:3]]
-        return "\n".join(lines)
-
-
-class NotAppendOnly(AssertionError):
-    """Requests, or a render function, that move what was sent before."""
-
-    def __init__(self, report: RequestReport, opening: str = "") -> None:
-        super().__init__(f"{opening}{report}\n{_REMEDY}")
-        self.report = report
-
-
-_REMEDY = """\
-Append what changed as a new message, or declare the request with its reason: declared={8: "compaction"}, or
-append(body, declared="compaction") on a recorder. Other conversations beside the one (a title, a subagent, a second
-sample) are declared by key, append(body, conversation="title") or conversations=["main", "title", ...] with one key a
-request, or by their number, conversations=3."""
 
 
 def check_requests(
@@ -163,7 +60,8 @@ def check_requests(
     reader = Reader(ignore=ignore, is_exact=is_exact)
     checker = _Checker(declared or {}, _keys(conversations, len(given)), conversations)
     pairs = [checker.pair(index, reader.read(request)) for index, request in enumerate(given)]
-    return RequestReport(tuple(pairs), tuple(_aliases(given)))
+    unmet = tuple(sorted(set(declared or {}) - set(range(len(given)))))
+    return RequestReport(tuple(pairs), tuple(_aliases(given)), unmet)
 
 
 def _keys(conversations: Conversations, n_requests: int) -> Sequence[str] | None:
@@ -194,10 +92,11 @@ def assert_append_only(
 
     Raises:
         NotAppendOnly: With the report: which block and byte moved first, both texts, and what kind of break it is. Also
-            where two requests share one list of messages, since nothing can be proved of them.
+            where nothing is proved: two requests share one list of messages, no two are of one conversation, all that
+            were compared are declared, or one is declared where nothing broke.
     """
     report = check_requests(requests, conversations=conversations, declared=declared, ignore=ignore)
-    if report.breaks or report.aliased:
+    if report.fault:
         raise NotAppendOnly(report)
 
 
@@ -211,13 +110,18 @@ def assert_prefix_stable(render: Render, conversations: Iterable[Sequence[Mappin
     in one step. Whatever the render function raises goes through.
 
     Raises:
-        NotAppendOnly: With the byte, both texts and the kind of break, `template: reasoning dropped` among them.
+        NotAppendOnly: With the byte, both texts and the kind of break, `template: reasoning dropped` among them; also
+            where no conversation has two prompts, and nothing was compared.
     """
+    report, n_compared = RequestReport(()), 0
     for number, messages in enumerate(conversations):
         requests = [_request(render, messages[:end]) for end in _sent(messages)]
-        report = check_requests(requests, conversations=1)
+        report = check_requests(requests, conversations=1) if requests else report
+        n_compared += report.n_compared
         if report.breaks:
             raise NotAppendOnly(report, f"conversation {number}: ")
+    if not n_compared:
+        raise NotAppendOnly(report)
 
 
 def _sent(messages: Sequence[Mapping[str, Any]]) -> Iterator[int]:

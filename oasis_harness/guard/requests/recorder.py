@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from .append_only import NotAppendOnly, assert_append_only
+from .append_only import check_requests
 from .blocks import Body, Request, dump
+from .report import NotAppendOnly, RequestReport
 
 __all__ = ["RequestRecorder"]
 
@@ -37,17 +38,21 @@ class RequestRecorder:
         self._requests.append(request)
         self._conversations.append(conversation)
 
+    def report(self) -> RequestReport:
+        """Say of every request so far whether it extends the one before it."""
+        return check_requests(self._requests, conversations=self._conversations, declared=self._declared)
+
     def fault(self, price: Callable[[Body, Body], list[str]] | None = None) -> str:
         """Say how the requests are not append-only; empty where they are. `price` says what the first break costs."""
-        try:
-            assert_append_only(self._requests, conversations=self._conversations, declared=self._declared)
-        except NotAppendOnly as broken:
-            first = next((pair for pair in broken.report.breaks if pair.previous is not None), None)
-            if price is None or first is None or first.previous is None:
-                return str(broken)
-            bodies = [self._requests[index].body for index in (first.previous, first.index)]
-            return "\n".join([str(broken), *price(*bodies)])
-        return ""
+        report = self.report()
+        if not report.fault:
+            return ""
+        broken = str(NotAppendOnly(report))
+        first = next((pair for pair in report.breaks if pair.previous is not None), None)
+        if price is None or first is None or first.previous is None:
+            return broken
+        bodies = [self._requests[index].body for index in (first.previous, first.index)]
+        return "\n".join([broken, *price(*bodies)])
 
     def __len__(self) -> int:
         return len(self._requests)

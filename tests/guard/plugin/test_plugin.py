@@ -737,6 +737,7 @@ def test_recorded_requests_are_checked_when_the_test_ends(pytester: "Pytester", 
             messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
             log.append({"model": "m", "messages": messages})
             messages.append({"role": "user", "content": "c"})
+            log.append({"model": "m", "messages": messages})
             change(messages)
             log.append({"model": "m", "messages": messages}, **options)
 
@@ -745,7 +746,7 @@ def test_recorded_requests_are_checked_when_the_test_ends(pytester: "Pytester", 
 
         def test_good(oasis_requests):
             talk(oasis_requests, lambda messages: None)
-            assert len(oasis_requests) == 2
+            assert len(oasis_requests) == 3
 
         def test_broken(oasis_requests):
             talk(oasis_requests, rewrite)
@@ -761,6 +762,79 @@ def test_recorded_requests_are_checked_when_the_test_ends(pytester: "Pytester", 
     result = run_suite()
     result.assert_outcomes(passed=4, errors=1)
     result.stdout.fnmatch_lines(["*messages[[]1].content*", "oasis: 1 broken"])
+
+
+PROVES_NOTHING = """
+import pytest
+
+ONE = [{"role": "user", "content": "a"}]
+TWO = [*ONE, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+MORE = [*TWO, *TWO[1:]]
+
+def test_good(oasis_requests):
+    oasis_requests.append({"messages": ONE})
+    oasis_requests.append({"messages": TWO})
+    oasis_requests.append({"messages": ONE}, conversation="title")
+
+def test_none(oasis_requests): pass
+
+def test_one(oasis_requests): oasis_requests.append({"messages": ONE})
+
+def test_one_each(oasis_requests):
+    for key in "abcd":
+        oasis_requests.append({"messages": [{"role": "user", "content": f"1{key}:00 and so on"}]}, conversation=key)
+
+def test_all_declared(oasis_requests):
+    oasis_requests.append({"messages": TWO})
+    oasis_requests.append({"messages": ONE}, declared="compaction")
+
+def test_idle(oasis_requests):
+    for messages in (ONE, TWO, MORE):
+        oasis_requests.append({"messages": messages}, declared="to be sure" if messages is TWO else "")
+
+def test_skipped(oasis_requests): pytest.skip("not here")
+
+def test_failed(oasis_requests): assert 0
+"""
+
+
+def test_a_check_that_proves_nothing_fails(pytester: "Pytester", run_suite: RunSuite) -> None:
+    """Nothing recorded, one request, one a conversation, all declared; one skipped or failed is not blamed for it."""
+    pytester.makepyfile(PROVES_NOTHING)
+    result = run_suite()
+    result.assert_outcomes(passed=6, errors=5, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["oasis: 5 broken", "oasis: 13 requests, 9 conversations, 2 declared"])
+    assert len([line for line in result.outlines if line.startswith("  broken: ")]) == 5
+    assert "test_none: nothing was compared: " in text(result) and "test_one_each: nothing was" in text(result)
+    assert "test_idle: request 1 is declared, and nothing broke there" in text(result)
+
+
+EXCUSED = """
+import pytest
+
+pytestmark = pytest.mark.moves_prefix(reason="the old client")
+
+def talk(log, *contents):
+    for content in contents:
+        messages = [{"role": role, "content": word} for role, word in zip(["user", "assistant"] * 2, content)]
+        log.append({"messages": messages})
+
+def test_breaks(oasis_requests): talk(oasis_requests, "a", "xbc")
+
+def test_good(oasis_requests): talk(oasis_requests, "a", "abc")
+
+def test_skipped(oasis_requests): pytest.skip("not here")
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--oasis-autouse"]])
+def test_an_excuse_where_nothing_broke_fails(pytester: "Pytester", run_suite: RunSuite, words: list[str]) -> None:
+    """One for a whole module would excuse what breaks tomorrow; excused tests are counted."""
+    pytester.makepyfile(EXCUSED)
+    result = run_suite(*words)
+    result.assert_outcomes(passed=2, errors=1, skipped=1)
+    result.stdout.fnmatch_lines(["oasis: 1 broken", "oasis: 4 requests, 2 conversations, 3 excused"])
+    assert "test_good: it is excused, and nothing broke there" in text(result)
 
 
 def test_the_assertions_are_fixtures_too(pytester: "Pytester", run_suite: RunSuite) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oasis_harness.guard import Relation
-from oasis_harness.guard.requests.append_only import RequestReport, check_requests
+from oasis_harness.guard.requests import RequestReport, check_requests
 from oasis_harness.guard.requests.blocks import Reader, Request
 from oasis_harness.guard.requests.changes import change_of
 from oasis_harness.guard.requests.kinds import CHECKS, Diagnosis, Kind, classify, findings

@@ -147,6 +147,38 @@ def test_a_declaration_says_why() -> None:
         check_requests(compacted(), declared={6: " "})
 
 
+TRANSCRIPT = "".join(f"user: step {n}?\nassistant: {'done ' * n}\n" for n in range(40))
+UNPROVED: dict[str, tuple[Bodies, dict[str, Any], str]] = {
+    "none": ([], {}, "nothing was compared"),
+    "one": (agent()[:1], {}, "nothing was compared"),
+    "one each": (agent()[:3], {"conversations": ["a", "b", "c"]}, "nothing was compared"),
+    "a transcript behind a clock": (
+        [{"messages": [{"role": "user", "content": f"[12:0{n}] {TRANSCRIPT[: 9 * 8**n]}"}]} for n in range(4)],
+        {"conversations": 4},
+        "4 requests, 4 conversations, 0 breaks.\nnothing was compared",
+    ),
+    "all declared": (agent()[:3], {"declared": dict.fromkeys(range(3), "why")}, "request 0 is declared 'why', and"),
+    "declared where nothing broke": (agent(), {"declared": {2: "why"}}, "request 2 is declared 'why', and nothing"),
+    "declared and not sent": (agent(), {"declared": {9: "why"}}, "request 9 is declared, and there is none"),
+}
+
+
+@pytest.mark.parametrize("how", UNPROVED)
+def test_a_check_that_proves_nothing_fails(how: str) -> None:
+    """It says what was not compared, or not needed."""
+    bodies, options, said = UNPROVED[how]
+    with pytest.raises(NotAppendOnly) as failed:
+        assert_append_only(bodies, **options)
+    assert said in str(failed.value)
+
+
+def test_a_render_function_that_was_never_compared_proves_nothing() -> None:
+    """No conversation, and one of a single prompt."""
+    for conversations in ([], [agent()[0]["messages"]]):
+        with pytest.raises(NotAppendOnly, match="nothing was compared"):
+            assert_prefix_stable(rendering(CHATML_TOOLS), conversations)
+
+
 def test_a_recorder_that_keeps_references_proves_nothing() -> None:
     """All requests share the one list that grew under them, so all look alike."""
     messages = agent()[0]["messages"]
