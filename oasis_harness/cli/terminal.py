@@ -42,7 +42,7 @@ def say_json(fields: Mapping[str, object], *, is_ascii: bool = False) -> None:
 
 
 def answer_to(question: str, *, terminal: str) -> str:
-    """Write `question`, made visible, to the device `terminal`; return the line typed after it, nothing where it is gone.
+    """Write `question`, made visible, to the device `terminal`; return the line typed after it, if it is there.
 
     What was typed before the question is thrown away.
     """
