@@ -7,7 +7,7 @@ def reply(content, *paths):
     return {"role": "assistant", "content": content, "reasoning_content": "Look first.", "tool_calls": told}
 
 
-def test_head(oasis_snapshot):  # against fixtures/prompts/test_head.chatml.txt
+def test_head(oasis_snapshot):  # against fixtures/prompts/test_head.chatml.prompt
     oasis_snapshot.head(system=SYSTEM, tools=tools)
 
 

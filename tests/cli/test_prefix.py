@@ -101,7 +101,7 @@ def test_a_prompt_is_recorded_moved_and_signed(oasis: Oasis) -> None:
 def test_a_module_and_a_conversation_are_targets_too(oasis: Oasis) -> None:
     """Under a name of its own."""
     assert oasis("record", "agent:session", "--name", "talk")[0] == 0
-    assert Path("fixtures/prompts/talk.chatml.txt").read_bytes().endswith(b"<|im_start|>assistant\nhello")
+    assert Path("fixtures/prompts/talk.chatml.prompt").read_bytes().endswith(b"<|im_start|>assistant\nhello")
     edit('send("hi")', 'send("ho")')
     code, out = oasis("check", "agent:session", "--name", "talk", "--engine", "none")
     assert code == 1 and "event 1 text" in out
@@ -211,7 +211,7 @@ def test_a_recorded_prompt_is_explained(oasis: Oasis) -> None:
     code, out = oasis("show", "head.mine")
     assert code == 0 and "head/system  You are a careful engineer. Be brief." in out
     assert "head/tool[read_file].description  Read a text file." in out
-    at = Path("fixtures/prompts/head.mine.txt").read_bytes().index(b"careful")
+    at = Path("fixtures/prompts/head.mine.prompt").read_bytes().index(b"careful")
     code, out = oasis("show", "head.mine", "--offset", str(at))
     assert code == 0 and out.startswith(f"byte {at:,} is head/system, its own text: byte 10 of ") and "'careful" in out
     assert oasis("show", "head")[0] == oasis("show", "tail")[0] == 3

@@ -1,7 +1,7 @@
 """The pytest plugin: prompt snapshots, append-only checks, and what a moved byte costs.
 
     def test_head(oasis_snapshot):
-        oasis_snapshot.head(system=SYSTEM, tools=tools, dialects=["qwen3"])     # fixtures/prompts/test_head.qwen3.txt
+        oasis_snapshot.head(system=SYSTEM, tools=tools, dialects=["qwen3"])   # fixtures/prompts/test_head.qwen3.prompt
 
     def test_client(oasis_requests):
         my_agent(on_request=oasis_requests.append)                              # checked when the test ends
@@ -120,6 +120,13 @@ def _refuse_usage(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{names[0]} is refused beside --oasis-base: what proves writes nothing.")
     if names and is_ci():
         raise pytest.UsageError(f"{names[0]} is refused where CI is set: record and sign at your desk, and commit.")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a recorded prompt of the old ending: pytest would run what its text says behind `>>>`."""
+    run = config.stash.get(_RUN, None)
+    is_text = run is not None and collection_path.suffix == ".txt" and collection_path.parent == run.folder / "prompts"
+    return True if is_text and collection_path.with_suffix(".json").exists() else None
 
 
 @pytest.fixture

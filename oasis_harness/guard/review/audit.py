@@ -100,7 +100,8 @@ def _bases(commit: Commit, own: str) -> dict[str, _Base]:
     found: dict[str, dict[str, tuple[str, str]]] = {own: {}}
     for path, manifest in files.items():
         match = _MANIFEST.fullmatch(path)
-        text = files.get(f"{path.removesuffix('.json')}.txt") if match else None
+        texts = [path.removesuffix(".json") + ending for ending in SnapshotFolder.ENDINGS] if match else []
+        text = next((files[one] for one in texts if one in files), "")
         if match and text:
             found.setdefault(match["folder"] or ".", {})[match["stem"]] = manifest, text
     ledgers = {folder: files.get(f"{folder}/ledger.jsonl".removeprefix("./"), "") for folder in found}

@@ -1,6 +1,6 @@
 """Compare prompts with those in the fixtures, record them, sign them, say what they cost: of a test or a command.
 
-    fixtures/prompts/<name>.<dialect>.txt     what a prompt was
+    fixtures/prompts/<name>.<dialect>.prompt  what a prompt was
     fixtures/ledger.jsonl                     who moved one, why, and what that cost
 
 A prompt passes if it is the same bytes, and in no other way: what is missing, appended to or moved fails, and so does
@@ -17,7 +17,7 @@ from oasis_harness.errors import BadSnapshotName, GuardError, NotSignedOff, Oasi
 from ..cost import Cost, Meter, NotMeasured
 from ..relation import Relation
 from ..requests import Body
-from ..snapshots import RECORDED, Comparison, Entry, Ledger, Snapshot, SnapshotFolder, snapshot_of
+from ..snapshots import RECORDED, Comparison, Entry, Ledger, Snapshot, SnapshotFolder, keep_line_ends, snapshot_of
 from ..targets import Dialects, Given, Spoken, Subject
 from .rewritten import loss_of
 from .run_summary import RunSummary
@@ -52,6 +52,7 @@ class Checker:
         reason: str | None,
         remedies: Remedies | None = None,
     ) -> None:
+        self._fixtures = folder
         self._folder = SnapshotFolder(folder / "prompts")
         self._ledger = Ledger(folder / "ledger.jsonl")
         self._root = root
@@ -154,6 +155,8 @@ class Checker:
         match comparison.relation:
             case Relation.SAME:
                 self._require_signed(comparison)
+                if self._records or self._reason is not None:
+                    self._folder.record(snapshot)  # what has the old ending gets the new one
                 self._summary.add("same")
                 return ""
             case Relation.MISSING if self._records or (self._reason is not None and self._is_known(comparison)):
@@ -189,6 +192,7 @@ class Checker:
             return self._ledger.append(comparison, reason=self._reason or RECORDED, cost=cost)
 
         self._folder.record(snapshot, enter)
+        keep_line_ends(self._fixtures, self._root)
         self._accepted[title] = snapshot.sha256
         self._summary.add("recorded", f"{title}, {len(snapshot.data):,} bytes")
         return ""
@@ -200,6 +204,7 @@ class Checker:
         assert self._reason is not None, "nothing is signed without a reason"
         entry = self._ledger.append(comparison, reason=self._reason, cost=self._cost(comparison))
         self._folder.accept(snapshot, entry)
+        keep_line_ends(self._fixtures, self._root)
         self._summary.add("signed", f"{_one_line(comparison)} [entry {entry.n}]")
         return ""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .ledger import Ledger as Ledger
     from .ledger import Signed as Signed
     from .ledger import git_identity as git_identity
+    from .line_ends import keep_line_ends as keep_line_ends
     from .moves import Comparison as Comparison
     from .moves import Move as Move
     from .moves import Recorded as Recorded
@@ -37,6 +38,7 @@ else:
             "Snapshot": ".moves",
             "SnapshotFolder": ".folder",
             "git_identity": ".ledger",
+            "keep_line_ends": ".line_ends",
             "snapshot_of": ".folder",
         },
     )

@@ -1,7 +1,10 @@
 r"""The exact bytes of rendered prompts, in plain files that a person can read and diff.
 
-    fixtures/prompts/head.smollm2.txt     the bytes, exactly; no newline is added
-    fixtures/prompts/head.smollm2.json    beside it: digests, tokens, and whose each byte is, one key a line
+    fixtures/prompts/head.smollm2.prompt    the bytes, exactly; no newline is added
+    fixtures/prompts/head.smollm2.json      beside it: digests, tokens, and whose each byte is, one key a line
+
+A text ends in `.prompt` because pytest runs what stands behind `>>>` in every `test*.txt`. One that was recorded as
+`.txt` is read as it is, and renamed when it is recorded or accepted the next time.
 
 Nothing is overwritten without a sign-off: a prompt that moved needs the ledger's entry, whose digest the manifest then
 carries. Files are read and written in binary and replaced whole, under a lock on the folder. Snapshot files come from
@@ -42,6 +45,9 @@ _DEVICE = re.compile(r"(?i)con|prn|aux|nul|com\d|lpt\d")
 class SnapshotFolder:
     """A folder of recorded prompts, `fixtures/prompts` by custom. It is made when the first is recorded."""
 
+    ENDINGS = (".prompt", ".txt")
+    """Of the texts: the one that is written, and the one that was before."""
+
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
@@ -74,6 +80,8 @@ class SnapshotFolder:
                 self._write(_recorded(snapshot, entry.digest if entry else None, len(snapshot.data) if entry else 0))
             elif old.data != snapshot.data:
                 raise _not_signed(compare_prompts(old, snapshot), "it is recorded already, with other bytes")
+            else:
+                self._rename(snapshot.name, snapshot.dialect)
 
     def accept(self, snapshot: Snapshot, entry: Entry | None = None) -> None:
         """Overwrite what is recorded. Where a byte moved, `entry` is the ledger's entry that signs it.
@@ -108,7 +116,7 @@ class SnapshotFolder:
             gone = Comparison(Relation.REMOVED, name, dialect)
             raise _not_signed(gone, f"entry {entry.n} of the ledger does not remove it")
         with self._locked(fcntl.LOCK_EX):
-            for path in self._paths(name, dialect):
+            for path in (*self._texts(name, dialect), self._manifest(name, dialect)):
                 path.unlink(missing_ok=True)
 
     def recorded(self, name: str, dialect: str) -> Recorded:
@@ -128,13 +136,13 @@ class SnapshotFolder:
     def list(self) -> tuple[str, ...]:
         """Return what is recorded, as `name.dialect`, sorted."""
         files = self.path.iterdir() if self.path.is_dir() else ()
-        stems = {path.stem for path in files if path.suffix in (".txt", ".json")}
+        stems = {path.stem for path in files if path.suffix in (*self.ENDINGS, ".json")}
         return tuple(sorted(stem for stem in stems if _is_ours(stem)))
 
     def digests(self) -> dict[str, str]:
         """Return the SHA-256 of each recorded text as it stands, by `name.dialect`; "" where only a manifest is."""
         with self._locked(fcntl.LOCK_SH):
-            texts = {stem: self._paths(*_parts(stem))[0] for stem in self.list()}
+            texts = {stem: self._text(*_parts(stem)) for stem in self.list()}
             return {
                 stem: hashlib.sha256(text.read_bytes()).hexdigest() if text.exists() else ""
                 for stem, text in texts.items()
@@ -164,9 +172,11 @@ class SnapshotFolder:
         return tuple(_signed(one) for one in every if one is not None)
 
     def _read(self, name: str, dialect: str) -> Recorded | None:
-        text, manifest = self._paths(name, dialect)
+        text, manifest = self._text(name, dialect), self._manifest(name, dialect)
         if not text.exists() and not manifest.exists():
             return None
+        if text.suffix == ".prompt" and (old := text.with_suffix(".txt")).exists():
+            raise bad_snapshot(old, f"stands beside {text.name}.", "Remove the one that is not meant.")
         for path, other in ((text, manifest), (manifest, text)):
             if not path.exists():
                 raise bad_snapshot(other, f"stands without {path.name}.", f"Bring {path.name} back, or remove both.")
@@ -177,12 +187,27 @@ class SnapshotFolder:
         return recorded
 
     def _write(self, recorded: Recorded) -> None:
-        text, manifest = self._paths(recorded.name, recorded.dialect)
+        self._rename(recorded.name, recorded.dialect)
+        text, manifest = self._text(recorded.name, recorded.dialect), self._manifest(recorded.name, recorded.dialect)
         for path, data in ((text, recorded.data), (manifest, to_manifest(recorded))):
             write_whole(path, [data])
 
-    def _paths(self, name: str, dialect: str) -> tuple[Path, Path]:
-        return self.path / f"{name}.{dialect}.txt", self.path / f"{name}.{dialect}.json"
+    def _rename(self, name: str, dialect: str) -> None:
+        """Give a text that has the old ending the new one."""
+        new, old = self._texts(name, dialect)
+        if old.exists() and not new.exists():
+            old.rename(new)
+
+    def _texts(self, name: str, dialect: str) -> tuple[Path, Path]:
+        new, old = (self.path / f"{name}.{dialect}{ending}" for ending in self.ENDINGS)
+        return new, old
+
+    def _text(self, name: str, dialect: str) -> Path:
+        new, old = self._texts(name, dialect)
+        return old if old.exists() and not new.exists() else new
+
+    def _manifest(self, name: str, dialect: str) -> Path:
+        return self.path / f"{name}.{dialect}.json"
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:

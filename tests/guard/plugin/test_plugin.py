@@ -7,6 +7,7 @@ what is or is not imported.
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -90,7 +91,7 @@ def text(result: "RunResult") -> str:
 
 
 def recorded(pytester: "Pytester") -> list[str]:
-    return sorted(path.name for path in pytester.path.glob("fixtures/prompts/*.txt"))
+    return sorted(path.name for path in pytester.path.glob("fixtures/prompts/*.prompt"))
 
 
 # --- what it costs to have --------------------------------------------------------------------------------------------
@@ -152,9 +153,10 @@ def test_a_missing_snapshot_fails_until_it_is_recorded(pytester: "Pytester", run
     written = run_process("--oasis-record")
     written.assert_outcomes(passed=1)
     written.stdout.fnmatch_lines(["oasis: 1 recorded", "  recorded: test_head.chatml, * bytes"])
-    assert recorded(pytester) == ["test_head.chatml.txt"]
+    assert recorded(pytester) == ["test_head.chatml.prompt"]
     assert (
-        b"You are a careful engineer." in pytester.path.joinpath("fixtures/prompts/test_head.chatml.txt").read_bytes()
+        b"You are a careful engineer."
+        in pytester.path.joinpath("fixtures/prompts/test_head.chatml.prompt").read_bytes()
     )
 
     again = run_process()
@@ -311,7 +313,7 @@ def test_what_cannot_be_evaluated_is_no_pass(pytester: "Pytester", run_suite: Ru
     dialects.joinpath("raises.jinja").write_text("{{ raise_exception('not today') }}", encoding="utf-8")
     dialects.joinpath("broken.jinja").write_text("{% if %}", encoding="utf-8")
     run_suite("--oasis-record", "-k", "chatml").assert_outcomes(passed=1, deselected=3)
-    snapshot = pytester.path / "fixtures" / "prompts" / "head.chatml.txt"
+    snapshot = pytester.path / "fixtures" / "prompts" / "head.chatml.prompt"
     snapshot.write_bytes(snapshot.read_bytes() + b" ")
     for words in ([], ["--oasis-record"], ["--oasis-sign", "why"]):
         result = run_suite(*words)
@@ -352,9 +354,9 @@ def test_a_session_is_rendered_in_every_dialect(pytester: "Pytester", run_suite:
     pytester.path.joinpath("plain.jinja").write_text(PLAIN, encoding="utf-8")
     run_suite("--oasis-record").assert_outcomes(passed=2)
     prompts = {name: pytester.path.joinpath("fixtures/prompts", name).read_bytes() for name in recorded(pytester)}
-    assert prompts["talk.plain.txt"] == prompts["talk.composed.txt"]
-    assert prompts["talk.plain.txt"] == b"[system] You are a careful engineer.\n[user] hi\n[assistant] hello"
-    assert prompts["talk.chatml.txt"].endswith(b"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nhello")
+    assert prompts["talk.plain.prompt"] == prompts["talk.composed.prompt"]
+    assert prompts["talk.plain.prompt"] == b"[system] You are a careful engineer.\n[user] hi\n[assistant] hello"
+    assert prompts["talk.chatml.prompt"].endswith(b"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nhello")
 
 
 def test_tools_are_refused_where_the_call_syntax_is_unknown(pytester: "Pytester", run_process: RunSuite) -> None:
@@ -418,7 +420,7 @@ def test_the_folder_can_be_elsewhere(pytester: "Pytester", run_suite: RunSuite) 
     """By option or in the ini file; the option wins."""
     pytester.makepyfile(HEAD)
     run_suite("--oasis-record", "--oasis-fixtures", "data", "-o", "oasis_fixtures=other").assert_outcomes(passed=1)
-    assert pytester.path.joinpath("data/prompts/test_head.chatml.txt").exists()
+    assert pytester.path.joinpath("data/prompts/test_head.chatml.prompt").exists()
     run_suite("-o", "oasis_fixtures=data").assert_outcomes(passed=1)
 
 
@@ -462,6 +464,68 @@ def test_a_reason_names_no_folder_of_this_machine(tmp_path: Path) -> None:
         cost = Meter(str(folder)).cost(7)
         assert isinstance(cost, NotMeasured)
         assert folder.name in cost.reason and str(tmp_path) not in cost.reason
+
+
+# --- what is recorded is no code --------------------------------------------------------------------------------------
+
+DOCTEST = "You are careful.\n>>> __import__('pathlib').Path('sprung').write_text('x')\n1"
+
+
+@pytest.mark.parametrize("words", [[], ["--doctest-modules"], ["fixtures", "."], ["--doctest-glob=test*.txt"]], ids=str)
+@pytest.mark.parametrize("ending", [".prompt", ".txt"])
+def test_a_recorded_prompt_is_not_run(pytester: "Pytester", run_suite: RunSuite, words: list[str], ending: str) -> None:
+    """In the layout of the README pytest would take `test_head.chatml.txt` for doctests, without being asked."""
+    pytester.makepyfile(HEAD)
+    run_suite("--oasis-record", SYSTEM=DOCTEST).assert_outcomes(passed=1)
+    written = pytester.path / "fixtures/prompts/test_head.chatml.prompt"
+    written.rename(written.with_suffix(ending))
+    run_suite(*words, SYSTEM=DOCTEST).assert_outcomes(passed=1)
+    assert not pytester.path.joinpath("sprung").exists()
+
+
+@pytest.mark.parametrize("words", [["--oasis-record"], ["--oasis-sign", "why"]])
+@pytest.mark.parametrize("system", ["You are a careful engineer.", "Be brief."])
+def test_a_text_of_the_old_ending_is_read_and_renamed(
+    pytester: "Pytester", run_suite: RunSuite, words: list[str], system: str
+) -> None:
+    """Comparing renames nothing; recording and signing do, also where no byte moved."""
+    pytester.makepyfile(HEAD)
+    run_suite("--oasis-record")
+    written = pytester.path / "fixtures/prompts/test_head.chatml.prompt"
+    old, data = written.with_suffix(".txt"), written.read_bytes()
+    written.rename(old)
+    run_suite().assert_outcomes(passed=1)
+    assert old.read_bytes() == data and not written.exists()
+    run_suite(*words, SYSTEM=system)
+    is_refused = system == "Be brief." and words == ["--oasis-record"]
+    assert old.exists() == is_refused and written.exists() != is_refused
+    old.write_bytes(data)
+    if not is_refused:
+        assert "test_head.chatml.txt stands beside test_head.chatml.prompt" in text(run_suite(SYSTEM=system))
+
+
+@pytest.mark.parametrize(
+    ("folder", "place", "line"),
+    [
+        ("fixtures", ".gitattributes", "fixtures/** -text"),
+        ("my/data", ".gitattributes", "my/data/** -text"),
+        ("with space", "with space/.gitattributes", "** -text"),
+    ],
+)
+def test_recording_keeps_line_ends_from_git(
+    pytester: "Pytester", run_suite: RunSuite, folder: str, place: str, line: str
+) -> None:
+    """Once, behind what is there; git checks the bytes out as they were, whatever its settings."""
+    repository = Repository.at(pytester.path)
+    pytester.makepyfile(HEAD + "def test_other(oasis_snapshot):\n    oasis_snapshot.head(system='a\\nb')\n")
+    pytester.path.joinpath(".gitattributes").write_text("*.png binary", encoding="utf-8")
+    run_suite("--oasis-record", f"--oasis-fixtures={folder}").assert_outcomes(passed=2)
+    lines = pytester.path.joinpath(place).read_text(encoding="utf-8").splitlines()
+    assert lines == (["*.png binary", line] if place == ".gitattributes" else [line])
+    repository.commit()
+    shutil.rmtree(pytester.path / folder)
+    repository.git("-c", "core.autocrlf=true", "checkout", "-q", "--", ".")
+    run_suite(f"--oasis-fixtures={folder}").assert_outcomes(passed=2)
 
 
 # --- what nobody asks for ---------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def edited(repository: Repository) -> None:
 
 
 def text_edited(repository: Repository) -> None:
-    path = repository.fixtures / "prompts" / "head.chatml.txt"
+    path = repository.fixtures / "prompts" / "head.chatml.prompt"
     path.write_bytes(path.read_bytes().replace(b"careful", b"careless"))
 
 
@@ -95,7 +95,7 @@ def ledger_rewritten(repository: Repository) -> None:
     """The entry that recorded it is said to have recorded other bytes."""
     forge(repository, "head", NEW)
     path = repository.fixtures / "ledger.jsonl"
-    new = sha256(repository.fixtures / "prompts" / "head.chatml.txt")
+    new = sha256(repository.fixtures / "prompts" / "head.chatml.prompt")
     path.write_bytes(
         rewritten(path.read_bytes().splitlines(), lambda n, body: body.update({"sha256_new": new} if n == 0 else {}))
     )
@@ -153,9 +153,9 @@ WAYS: dict[str, tuple[Callable[[Repository], None], str]] = {
 def test_no_way_around_the_ledger_ends_green(repository: Repository, way: str) -> None:
     """The prompt is named, with its dialect, both digests and what to do."""
     act, fault = WAYS[way]
-    old = sha256(repository.fixtures / "prompts" / "head.chatml.txt")
+    old = sha256(repository.fixtures / "prompts" / "head.chatml.prompt")
     act(repository)
-    text = repository.fixtures / "prompts" / "head.chatml.txt"
+    text = repository.fixtures / "prompts" / "head.chatml.prompt"
     new = sha256(text)[:12] if text.exists() else "nothing"
     assert f"head.chatml ({old[:12]} → {new}): {fault}" in told(repository)
     repository.commit()

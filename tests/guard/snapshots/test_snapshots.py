@@ -270,7 +270,7 @@ def test_what_is_recorded_is_read_back_byte_for_byte(tmp_path_factory: pytest.Te
     """No newline is added, none is translated."""
     folder = SnapshotFolder(tmp_path_factory.mktemp("prompts"))
     folder.record(taken(data))
-    assert (folder.path / "head.chatml.txt").read_bytes() == data
+    assert (folder.path / "head.chatml.prompt").read_bytes() == data
     assert folder.compare(taken(data)).relation is Relation.SAME
     assert folder.list() == ("head.chatml",)
 
@@ -352,8 +352,8 @@ def _change(data: bytes) -> bytes:
 
 
 DAMAGE = {
-    "text edited by hand": (".txt", _change, "changed by hand"),
-    "text checked out with CRLF": (".txt", lambda data: data.replace(b"\n", b"\r\n"), "-text"),
+    "text edited by hand": (".prompt", _change, "changed by hand"),
+    "text checked out with CRLF": (".prompt", lambda data: data.replace(b"\n", b"\r\n"), "-text"),
     "manifest checked out with CRLF": (".json", lambda data: data.replace(b"\n", b"\r\n"), "-text"),
     "manifest edited by hand": (".json", lambda data: data.replace(b'"signed":null', b'"signed": null'), "damaged"),
     "manifest cut": (".json", lambda data: data[:-9], "damaged"),
@@ -398,7 +398,7 @@ def test_a_crlf_checkout_of_a_repository_is_prevented_by_the_line_that_is_named(
     assert line in own.splitlines()
 
 
-@pytest.mark.parametrize("ending", [".txt", ".json"])
+@pytest.mark.parametrize("ending", [".prompt", ".json"])
 def test_half_a_snapshot_is_told(folder: SnapshotFolder, ending: str) -> None:
     folder.record(taken(b"x"))
     (folder.path / f"head.chatml{ending}").unlink()
@@ -423,7 +423,7 @@ def test_workers_that_write_one_snapshot_do_no_harm(folder: SnapshotFolder) -> N
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    assert sorted(path.name for path in folder.path.iterdir()) == ["head.chatml.json", "head.chatml.txt"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["head.chatml.json", "head.chatml.prompt"]
 
 
 def _grow(path: Path, n: int) -> None:
