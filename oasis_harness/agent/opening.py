@@ -57,8 +57,8 @@ def require_own_tokens(conversation: Conversation, tokenizer: Tokenizer, path: P
             )
 
 
-def new_file(path: Path | str) -> ConversationFile:
-    file = ConversationFile(path)
+def new_file(path: Path | str, *, is_synced: bool) -> ConversationFile:
+    file = ConversationFile(path, is_synced=is_synced)
     if file.tip is not None:
         file.close()
         raise OutOfOrder(

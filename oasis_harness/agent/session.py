@@ -51,6 +51,8 @@ class Session:
         tools: What may be called; frozen when the session starts.
         skills: What the head lists; their bodies come through the tool `load_skill`.
         path: A new file that gets every event before the engine is asked. Without one, nothing is written.
+        is_synced: Whether each event is on the disk before the engine is asked, not in the system's hands only: a power
+            cut loses none then, at some milliseconds a turn.
         policy: What to do about a reuse deficit: `warn` or `raise`.
         arguments: Switches of the chat template, such as `enable_thinking`.
         date: What a template that asks for the date is told, for the whole conversation; today if not given.
@@ -67,6 +69,7 @@ class Session:
         tools: Tools | None = None,
         skills: Skills | None = None,
         path: Path | str | None = None,
+        is_synced: bool = False,
         policy: Policy | str = Policy.WARN,
         arguments: Mapping[str, object] | None = None,
         date: datetime.date | None = None,
@@ -82,7 +85,7 @@ class Session:
             tools=tuple(tool.schema for tool in registry.values()),
             skills=skills.lines() if skills is not None else (),
         )
-        file = new_file(path) if path is not None else None
+        file = new_file(path, is_synced=is_synced) if path is not None else None
         conversation = Conversation(head, sink=file.append if file else None)
         recorder = Recorder(conversation, dialect, engine.model_info, registry, reasoning=ReasoningPolicy(reasoning))
         self._begin(engine, recorder, policy, sampling, file)
@@ -95,6 +98,7 @@ class Session:
         *,
         tools: Tools | None = None,
         skills: Skills | None = None,
+        is_synced: bool = False,
         policy: Policy | str = Policy.WARN,
         reasoning: ReasoningPolicy | str = ReasoningPolicy.RETAIN,
         sampling: Sampling | None = None,
@@ -111,7 +115,7 @@ class Session:
         """
         if not Path(path).is_file():
             raise FileNotFoundError(f"no conversation file {path}")
-        file = ConversationFile(path)
+        file = ConversationFile(path, is_synced=is_synced)
         try:
             if file.tip is None:
                 raise BrokenChain(f"{path} holds no event.", remedy="Name a file written by a session.", path=path)

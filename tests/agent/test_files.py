@@ -1,6 +1,7 @@
 """A session's file: what fails while it is written is rescued, and what somebody else wrote is read with care."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,16 @@ def test_a_file_that_was_only_chained_again_loads(tmp_path: Path) -> None:
         session.send("Is it so?")
     forged(tmp_path / "c.jsonl", lambda body: None)
     assert len(Session.load(tmp_path / "c.jsonl", ScriptedEngine([])).conversation) == 3
+
+
+def test_every_event_can_be_asked_to_be_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One flush an event, in a new session and in a loaded one; none without the wish."""
+    flushed: list[int] = []
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (flushed.append(file), flush(file))[1])
+    for name, is_synced in (("fast", False), ("sure", True)):
+        with Session(ScriptedEngine(["a"]), path=tmp_path / name, is_synced=is_synced) as session:
+            session.send("one")
+        with Session.load(tmp_path / name, ScriptedEngine(["b"]), is_synced=is_synced) as session:
+            session.send("two")
+        assert len(flushed) == (5 if is_synced else 0)
