@@ -82,7 +82,12 @@ def test_every_event_can_be_asked_to_be_on_the_disk(tmp_path: Path, monkeypatch:
     """One flush an event, in a new session and in a loaded one; none without the wish."""
     flushed: list[int] = []
     flush = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (flushed.append(file), flush(file))[1])
+
+    def counted(file: int) -> None:
+        flushed.append(file)
+        flush(file)
+
+    monkeypatch.setattr(os, "fsync", counted)
     for name, is_synced in (("fast", False), ("sure", True)):
         with Session(ScriptedEngine(["a"]), path=tmp_path / name, is_synced=is_synced) as session:
             session.send("one")
