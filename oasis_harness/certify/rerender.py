@@ -139,13 +139,18 @@ class Rerender:
             reasoning_form=self._reasoning_form,
             cut=self._probes.form.cut if self._probes.form is not None else None,
             reasoning=reasoning,
-            tools=common(self._render(history), self._render(history, has_tools=False)),
+            tools=self._tools_start(history, text),
             first=(
                 self._length(history[: at + 1], text, generation_prompt=False),
                 self._length(history[: at + 1], text),
             ),
             last=(self._length(history, prompt, generation_prompt=False), len(prompt)),
         )
+
+    def _tools_start(self, history: Sequence[Message], text: str) -> int:
+        """Return where what is written for the tools starts; behind all of `text` where nothing is."""
+        with_tools, without = self._render(history), self._render(history, has_tools=False)
+        return common(with_tools, without) if with_tools != without else len(text) + 1
 
     def _length(self, messages: Sequence[Message], text: str, *, generation_prompt: bool = True) -> int:
         """Return how much of `text` these messages are."""

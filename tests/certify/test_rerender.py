@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oasis_harness.certify import certify_template
 from oasis_harness.certify.certificate import Anchor, BoundaryName, Offset
+from oasis_harness.templates import Template
 
 from ..render.families import EXTENDING, KEPT, REWRITING, Family
 from ..render.talk import dialect, for_every, often
@@ -74,3 +76,18 @@ def test_what_cannot_be_tried_is_not_tried(family: Family) -> None:
     """A template that refuses such a conversation says so; where it takes it, something is said of it."""
     for boundary in dialect(family).certificate.boundaries:
         assert boundary.is_evaluated or boundary.reason
+
+
+TOOLLESS = (
+    "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}"
+    "{% endif %}{% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and "
+    "loop.index0 < ns.last and '</think>' in m.content %}{{ m.content.split('</think>')[-1] }}{% else %}"
+    "{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_a_template_that_prints_no_tools_breaks_at_no_tools() -> None:
+    """What is lost is measured from the reply it stood in, not from a place that is not there."""
+    found = certify_template(Template(TOOLLESS)).boundary(BoundaryName.USER).broken
+    assert found is not None and found.what == "reasoning"
+    assert found.offset == Offset(Anchor.FIRST_REPLY, 0)
