@@ -12,7 +12,8 @@ A prompt that was recorded before there were entries for that has none, and stan
 A line that was changed, removed, inserted or put elsewhere is named. What a chain alone cannot show is that its last
 lines were removed: so each snapshot's manifest carries the digest of the entry that last signed it, and `verify` looks
 for it. Whoever rewrites the ledger and the snapshots together is seen by version control only: the chain is no
-signature. Two branches that both signed have to be signed again after they are merged.
+signature. Two branches that both recorded or signed meet in its last lines: the one that comes second takes
+ledger and prompts of the first, and records and signs behind them again.
 """
 
 import json
