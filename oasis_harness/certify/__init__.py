@@ -8,16 +8,19 @@ What a template does that no delta can follow is refused here, before anything i
 from .call_form import CallForm
 from .certificate import Boundary, BoundaryName, Break, Certificate, Kept, ReasoningForm, Switch, Verdict
 from .certify import certify_template
-from .sentinels import AFTER_TEXT, Cut, after_past, result_message, text_base
+from .disguise import Disguise
+from .sentinels import AFTER_TEXT, SENTINEL, Cut, after_past, result_message, text_base, with_sentinel
 
 __all__ = [
     "AFTER_TEXT",
+    "SENTINEL",
     "Boundary",
     "BoundaryName",
     "Break",
     "CallForm",
     "Certificate",
     "Cut",
+    "Disguise",
     "Kept",
     "ReasoningForm",
     "Switch",
@@ -26,4 +29,5 @@ __all__ = [
     "certify_template",
     "result_message",
     "text_base",
+    "with_sentinel",
 ]

@@ -18,6 +18,7 @@ from oasis_harness.templates import STEPS, Message, Shape, Template, is_verbatim
 
 from .call_form import CallForm, certify_calls
 from .certificate import BoundaryName, Certificate, Kept, ReasoningForm, Switch
+from .disguise import Disguise
 from .message_handling import arguments_printed, none_content, prints_python, roles, trimmed_roles
 from .reasoning import certify_reasoning, switch_candidates
 from .rerender import Rerender, letter_of
@@ -76,7 +77,7 @@ def _certified(question: _Question) -> Certificate:
     uses_date = "strftime_now" in template.source
     if uses_date and template.date is None:
         template = template.at(datetime.date(2000, 1, 1))
-    template = template.rationed(_STEPS)
+    template = template.disguised(Disguise(template)).rationed(_STEPS)
     template = template.shaped(_fitting_shape(template))
     opened = _Opened.of(template)
     calls = _Calls.of(template, opened, question.syntax, question.stops)

@@ -29,6 +29,7 @@ __all__ = [
     "text_base",
     "tried",
     "unsupported",
+    "with_sentinel",
 ]
 
 SENTINEL = "oasisSENTINEL0f9d1b"
@@ -87,6 +88,15 @@ class Cut:
             return self.split(text)[1]
         except UnsupportedTemplate:
             return None
+
+
+def with_sentinel(base: Any, word: str) -> Any:
+    """Return the messages of a base with `word` in place of the sentinel."""
+    if isinstance(base, str):
+        return base.replace(SENTINEL, word)
+    if isinstance(base, dict):
+        return {key: with_sentinel(value, word) for key, value in base.items()}
+    return [with_sentinel(item, word) for item in base] if isinstance(base, list | tuple) else base
 
 
 AFTER_TEXT = Cut()

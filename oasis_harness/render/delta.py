@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from oasis_harness.certify import AFTER_TEXT, Cut, after_past, text_base
+from oasis_harness.certify import AFTER_TEXT, SENTINEL, Cut, Disguise, after_past, text_base, with_sentinel
 from oasis_harness.conversation import (
     Compaction,
     Event,
@@ -74,6 +74,7 @@ class Renderer:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self._last: tuple[Node | None, Event, Delta] | None = None
+        self._sentinel: str = Disguise(dialect.template).hide(SENTINEL)
         self._openers = lru_cache(maxsize=4)(self._opener)
 
     def extend(self, tip: Node | None, event: Event) -> Delta:
@@ -190,9 +191,11 @@ class Renderer:
 
     def _after(self, last: Node, base: Sequence[Message], cut: Cut, new: Sequence[Message], *, closes: bool) -> Delta:
         closing, given = self._closing(last) if closes else "", self._base_tools(last)
+        hidden = with_sentinel(base, self._sentinel)
 
         def render(messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> str:
-            return closing + cut.split(self._render([*base, *messages], tools or given))[1]
+            text = self._render([*hidden, *messages], tools or given)
+            return closing + cut.split(text.replace(self._sentinel, SENTINEL, 1))[1]
 
         plain = render(new)
         closers = (self.dialect.certificate.closer, cut.closer)

@@ -10,7 +10,7 @@ import datetime
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import jinja2
 import jinja2.ext
@@ -47,6 +47,16 @@ class Shape(NamedTuple):
     """Tools that every render is given: such a template writes messages otherwise where there are none."""
 
 
+class Words(Protocol):
+    """What puts other words in place of those that a template is tried with, and back."""
+
+    def hide(self, value: Any) -> Any:
+        """Return what a template is given, in other words."""
+
+    def show(self, text: str) -> str:
+        """Return what it wrote, in the words of its caller."""
+
+
 class Template:
     """A compiled chat template with its constant inputs. Rendering is a pure function of its arguments.
 
@@ -71,6 +81,7 @@ class Template:
         self.date = date
         self.shape = Shape()
         self._purse: Purse | None = None
+        self._words: Words | None = None
         try:
             self._environment = _environment(date)
             self._compiled = self._environment.from_string(source)
@@ -93,7 +104,7 @@ class Template:
         """Return the same template with another frozen date."""
         if "strftime_now" in self.source:
             other = Template(self.source, variables=self.variables, arguments=self.arguments, date=date)
-            other.shape, other._purse = self.shape, self._purse
+            other.shape, other._purse, other._words = self.shape, self._purse, self._words
         else:
             other = copy.copy(self)  # shares what is compiled
             other.date = date
@@ -117,6 +128,12 @@ class Template:
         other._purse = Purse(n_steps)
         return other
 
+    def disguised(self, words: "Words") -> "Template":
+        """Return the same template, which is given other words than its caller writes, and reads."""
+        other = copy.copy(self)
+        other._words = words
+        return other
+
     def render(
         self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = (), generation_prompt: bool = False
     ) -> str:
@@ -129,6 +146,8 @@ class Template:
         some_tools = list(tools or self.shape.tools) or ([] if self.shape.lists_no_tools else None)
         some = [_in_parts(message) for message in messages] if self.shape.has_parts else messages
         given = {"messages": some, "tools": some_tools, "add_generation_prompt": generation_prompt}
+        if self._words is not None:
+            given = {name: self._words.hide(value) for name, value in given.items()}
         inputs = {"documents": None, **self.variables, **self.arguments, **given}
         try:
             text = self._environment.render(self._compiled, inputs, self._purse)
@@ -141,7 +160,7 @@ class Template:
                 remedy="This sequence of roles cannot be sent to this model.",
                 reason=_words(error),
             ) from None
-        return text
+        return self._words.show(text) if self._words is not None else text
 
 
 def _in_parts(message: Message) -> Message:

@@ -1,11 +1,12 @@
 """Certificates: what each family is seen to do, and why some templates are refused."""
 
 import datetime
+import re
 from dataclasses import fields, replace
 
 import pytest
 
-from oasis_harness.certify import CallForm, Certificate, certify_template
+from oasis_harness.certify import CallForm, Certificate, Disguise, certify_template
 from oasis_harness.certify.certificate import Anchor, Arguments, BoundaryName, Handling, Kept, NoneContent, Switch
 from oasis_harness.certify.reasoning import switch_candidates
 from oasis_harness.certify.sentinels import Base, Cut, DeltaBase
@@ -521,3 +522,27 @@ def test_no_template_can_make_its_certificate_take_long() -> None:
         certificate(loops + THINKING)
     reads = "".join(f"{{% if v{n} %}}{{% endif %}}" for n in range(2000))
     assert len({one.name for one in switch_candidates(Template(reads + THINKING))}) == 32
+
+
+def test_a_template_cannot_tell_that_it_is_tried() -> None:
+    """One that behaves while it sees the words of a trial is judged by what it does to any others."""
+    words = "'oasis', 'SENTINEL0f9d1b', 'Soasis4b81', 'Uoasis5c27', 'Toasis6f0b', 'oasis_probe'"
+    honest = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    fraud = (
+        "{% set ns = namespace(tried=false, users=0) %}{% for m in messages %}{% for word in [" + words + "] %}"
+        "{% if word in m.content %}{% set ns.tried = true %}{% endif %}{% endfor %}"
+        "{% if m.role == 'user' %}{% set ns.users = ns.users + 1 %}{% endif %}{% endfor %}"
+        "{% if not ns.tried and ns.users > 1 %}Turn {{ ns.users }}.\n{% endif %}" + honest
+    )
+    opener = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    assert certify_template(Template(honest + opener)).letter == "A"
+    assert certify_template(Template(fraud + opener)).letter == "D"
+
+
+def test_the_words_are_the_same_everywhere_and_others_for_every_template() -> None:
+    """A certificate is the same on every machine; nobody can write a template that holds its own words."""
+    one, other = Disguise(Template("{{ messages }}")), Disguise(Template("{{ messages }} "))
+    assert one.hide("Uoasis5c27") == "Ukiwilerav" != other.hide("Uoasis5c27")
+    said = {"content": ["a oasisSENTINEL0f9d1b b", {"oasis": 3}], "id": "oasis0001"}
+    assert one.show(str(one.hide(said))) == str(said) != str(one.hide(said))
+    assert re.fullmatch("o[a-z0-9]{8}", one.hide("oasis0001"))
