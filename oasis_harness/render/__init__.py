@@ -4,12 +4,14 @@ A chat template is used for nothing else. Nothing parsed from a reply is ever re
 here reads the clock, the environment, the locale or anything random.
 """
 
+from .chat import Chat, render_chat
 from .delta import Delta, Renderer
 from .dialect import Dialect
 from .provenance import Provenance, Sources, provenance_of, sources_of
 from .spans import Resolution, Span
 
 __all__ = [
+    "Chat",
     "Delta",
     "Dialect",
     "Provenance",
@@ -18,5 +20,6 @@ __all__ = [
     "Sources",
     "Span",
     "provenance_of",
+    "render_chat",
     "sources_of",
 ]

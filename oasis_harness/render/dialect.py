@@ -107,7 +107,7 @@ class Dialect:
         tools = [json.loads(tool) for tool in head.tools]
         in_system = tools if self.certificate.calls is None else []
         system_text = named("head/system", text_of(head.system))
-        system = joined("\n\n", filter(None, [system_text, self._tool_section(in_system), _skill_section(head)]))
+        system = joined("\n\n", filter(None, [system_text, self.tool_section(in_system), _skill_section(head)]))
         if not system:
             messages = [_user(text)]
         elif self.certificate.has_system:
@@ -158,7 +158,8 @@ class Dialect:
         lines = _lines(map(json.loads, tools), f"event {index} ")
         return joined("", ["You can now also call these functions:\n", lines, how])
 
-    def _tool_section(self, tools: Sequence[Mapping[str, Any]]) -> OwnedText:
+    def tool_section(self, tools: Sequence[Mapping[str, Any]]) -> OwnedText:
+        """Return the words that list `tools` in a system text, where the template prints none; empty without any."""
         if not tools:
             return joined("", [])
         how = f"\n\n{self._how_to_call()}"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
-from oasis_harness.canonical import text_bytes
+from oasis_harness.canonical import canonical_json, text_bytes
 
 from ..targets import load_target
 from .clock import START_S, install_clock
@@ -75,10 +75,40 @@ def fields_of(value: object, *, is_reversed: bool = False) -> list[tuple[str, by
     if isinstance(value, bytes | str):
         return [("head", _as_bytes(value))]
     if isinstance(value, Mapping):
-        return [(str(name), _as_bytes(part)) for name, part in value.items()]
+        return _fields_of_mapping(value)
     if isinstance(value, list | tuple):
         return [field for part in value for field in fields_of(part, is_reversed=is_reversed)]
     return _fields_of_ours(value, is_reversed=is_reversed)
+
+
+def _fields_of_mapping(value: Mapping[object, object]) -> list[tuple[str, bytes]]:
+    """Return the fields of a request body, of a tool as it goes to an API, or of named parts."""
+    messages, tools = value.get("messages"), value.get("tools", ())
+    if isinstance(messages, list | tuple):
+        rest = [(str(name), _json(part)) for name, part in value.items() if name not in ("messages", "tools")]
+        shown = [field for n, message in enumerate(messages) for field in _fields_of_message(f"messages[{n}]", message)]
+        return [*rest, *(field for tool in _items(tools) for field in fields_of(tool)), *shown]
+    function = value.get("function", value)
+    is_tool = not {"type", "function", "input_schema"}.isdisjoint(value)
+    if is_tool and isinstance(function, Mapping) and isinstance(function.get("name"), str):
+        return [(f"tool[{function['name']}]", _json(value))]
+    return [(str(name), _as_bytes(part)) for name, part in value.items()]
+
+
+def _items(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _fields_of_message(name: str, message: object) -> list[tuple[str, bytes]]:
+    """Return the content of a message as its own text, and what else it says as JSON."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
+        return [(name, _json(message))]
+    rest = {key: value for key, value in message.items() if key != "content"}
+    return [(name, _json(rest)), (f"{name}.content", _as_bytes(message["content"]))]
+
+
+def _json(value: object) -> bytes:
+    return text_bytes(value) if isinstance(value, str) else canonical_json(value)
 
 
 def _as_bytes(part: object) -> bytes:
@@ -112,7 +142,8 @@ def _fields_of_head(value: object) -> list[tuple[str, bytes]]:
         tools = [(f"tool[{json.loads(schema)['function']['name']}]", schema) for schema in value.tools]
         skills = [(f"skill[{line.partition(b':')[0].decode()}]", line) for line in value.skills]
         return [("system", value.system), *tools, *skills]
-    raise TypeError(f"The target gives a {type(value).__name__}. Give bytes, text, a mapping of them, Tools or Skills.")
+    wanted = "bytes, text, a mapping of them, Tools, Skills, tools as JSON objects or a request body"
+    raise TypeError(f"The target gives a {type(value).__name__}. Give {wanted}.")
 
 
 if __name__ == "__main__":

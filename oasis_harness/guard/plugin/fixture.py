@@ -1,7 +1,7 @@
 """What the fixture `oasis_snapshot` is: a prompt is handed over, and the test fails unless it is the recorded one."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +17,7 @@ __all__ = ["OasisSnapshot"]
 
 
 class OasisSnapshot:
-    """The fixture: call it with a session, an agent, a conversation or a head."""
+    """The fixture: call it with a session, an agent, a conversation or a head, or with a request body."""
 
     def __init__(self, checker: Checker, test: str, node: str) -> None:
         self._checker = checker
@@ -29,7 +29,8 @@ class OasisSnapshot:
         """Fail unless the prompt of `given` is the recorded one, in each of `dialects`.
 
         A head, and a conversation that has sent nothing yet, stand for the prompt up to the first user's words. A
-        conversation that was sent in another dialect is rendered anew, event by event.
+        conversation that was sent in another dialect is rendered anew, event by event. A request body, a dict with
+        messages as OpenAI, Anthropic or Ollama take it, stands for all that a server reads of it.
         """
         __tracebackhide__ = True
         self._compare(Subject.of(given), name, dialects)
@@ -38,7 +39,7 @@ class OasisSnapshot:
         self,
         *,
         system: str = "",
-        tools: "Tools | None" = None,
+        tools: "Tools | Sequence[Mapping[str, Any]] | None" = None,
         skills: "Skills | None" = None,
         name: str | None = None,
         dialects: Given | None = None,
@@ -46,7 +47,8 @@ class OasisSnapshot:
     ) -> None:
         """Fail unless the prompt head that a session would open with is the recorded one; no engine is needed.
 
-        `arguments` are switches of the template, such as `enable_thinking`.
+        `tools` may be the list of JSON objects that goes to an API, in OpenAI's form or in Anthropic's. `arguments` are
+        switches of the template, such as `enable_thinking`.
         """
         __tracebackhide__ = True
         self._compare(Subject.of_head(system, tools, skills, arguments or {}), name, dialects)

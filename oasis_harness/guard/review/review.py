@@ -11,6 +11,7 @@ from pathlib import Path
 from oasis_harness.conversation import Conversation, Head
 from oasis_harness.errors import BadDialect, NotSignedOff
 from oasis_harness.registry import Skills
+from oasis_harness.render import Chat
 
 from ..cost import Meter, NotMeasured, PrefillRate
 from ..perturb import fields_of
@@ -102,7 +103,7 @@ class Review:
         complaints = checker.check(subject, name, None)
         (plain,) = self._found.find(CHATML)
         at = subject.spoken(plain)
-        fields = fields_of(_head_of(at))
+        fields = fields_of({"messages": at.messages, "tools": at.tools} if isinstance(at, Chat) else _head_of(at))
         return Checked(
             complaints, summary, tuple((field, one) for field, data in fields for one in find_volatile(data))
         )
@@ -165,7 +166,7 @@ class Review:
             )
         subject = subject_of(value)
         snapshot = snapshot_of(
-            _head_of(subject.spoken(spoken)),
+            at if isinstance(at := subject.spoken(spoken), Chat) else _head_of(at),
             spoken.dialect,
             name="head",
             dialect_name=spoken.name,

@@ -10,7 +10,6 @@ from oasis_harness.doors import lazy_door
 if TYPE_CHECKING:
     from .commit import Commit as Commit
     from .folder import SnapshotFolder as SnapshotFolder
-    from .folder import snapshot_of as snapshot_of
     from .ledger import RECORDED as RECORDED
     from .ledger import Entry as Entry
     from .ledger import Ledger as Ledger
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from .moves import Recorded as Recorded
     from .moves import Row as Row
     from .moves import Snapshot as Snapshot
+    from .taking import snapshot_of as snapshot_of
 else:
     __all__, __getattr__, __dir__ = lazy_door(
         __name__,
@@ -39,6 +39,6 @@ else:
             "SnapshotFolder": ".folder",
             "git_identity": ".ledger",
             "keep_line_ends": ".line_ends",
-            "snapshot_of": ".folder",
+            "snapshot_of": ".taking",
         },
     )

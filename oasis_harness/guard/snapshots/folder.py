@@ -15,12 +15,11 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from oasis_harness.errors import BadSnapshotName, EpochMismatch, NotSignedOff
+from oasis_harness.errors import BadSnapshotName, NotSignedOff
 from oasis_harness.whole_file import write_whole
 
 from ..relation import Relation
@@ -29,12 +28,7 @@ from .ledger import Entry, Signed
 from .manifests import bad_snapshot, read_recorded, to_manifest
 from .moves import Comparison, Move, Recorded, Snapshot, compare_prompts, rows_of
 
-if TYPE_CHECKING:
-    from oasis_harness.conversation import Conversation, Head
-    from oasis_harness.render import Dialect, Span
-    from oasis_harness.tokens import Tokenizer
-
-__all__ = ["Comparison", "Move", "Snapshot", "SnapshotFolder", "Why", "snapshot_of"]
+__all__ = ["Comparison", "Move", "Snapshot", "SnapshotFolder", "Why"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _DIALECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_-])?")
@@ -221,77 +215,6 @@ class SnapshotFolder:
             yield
         finally:
             os.close(folder)
-
-
-def snapshot_of(
-    at: "Conversation | Head",
-    dialect: "Dialect",
-    *,
-    name: str,
-    dialect_name: str,
-    tokenizer: "Tokenizer | None" = None,
-    sources: Mapping[str, str] | None = None,
-) -> Snapshot:
-    """Take the prompt of a conversation's newest epoch as it was sent, or that of a head alone.
-
-    A head alone ends before the first user's own words; so does a conversation that sent nothing yet.
-
-    Raises:
-        TemplateFailed, UnsupportedTemplate: The template refuses the head.
-        EpochMismatch: The conversation's ids are not `tokenizer`'s.
-    """
-    from oasis_harness.conversation import Head
-
-    ids: tuple[int, ...] | None = None
-    head = at if isinstance(at, Head) else at.head if at.tip.n_bytes == 0 else None
-    if head is not None:
-        data, spans, authored = _head(head, dialect, sources)
-        ids = tokenizer.encode(data, authored) if tokenizer else None
-    else:
-        assert not isinstance(at, Head), "a head alone was taken above"
-        data, spans = _prompt(at, dialect, sources)
-        ids = _ids_of(at, data, tokenizer) if tokenizer else None
-    n_tokens, digest = (None, None) if ids is None or tokenizer is None else (len(ids), tokenizer.digest)
-    return Snapshot(name, dialect_name, data, spans, n_tokens, ids, dialect.template.digest, digest)
-
-
-def _head(
-    head: "Head", dialect: "Dialect", sources: Mapping[str, str] | None
-) -> "tuple[bytes, tuple[Span, ...], list[tuple[int, int]]]":
-    """Return bytes, spans and authored ranges of the first prompt, up to the first user's words."""
-    import oasis_harness.render as render
-    from oasis_harness.conversation import Conversation, User
-
-    log, first, renderer = Conversation(head), User(b"oasisFIRST"), render.Renderer(dialect)
-    delta = renderer.extend(log.tip, first)
-    log.append(first, delta.data)
-    owners = render.provenance_of(log, renderer, sources=sources)
-    end = owners.find("event 1 text")[0].start
-    spans = tuple(span for span in owners.spans if span.start < end)
-    return delta.data[:end], spans, [(start, min(stop, end)) for start, stop in delta.authored if start < end]
-
-
-def _prompt(
-    conversation: "Conversation", dialect: "Dialect", sources: Mapping[str, str] | None
-) -> "tuple[bytes, tuple[Span, ...]]":
-    import oasis_harness.render as render
-
-    spans = render.provenance_of(conversation, render.Renderer(dialect), sources=sources).spans
-    epoch = conversation.tip.epoch
-    return b"".join(node.sent for node in conversation.nodes() if node.epoch == epoch), spans
-
-
-def _ids_of(conversation: "Conversation", data: bytes, tokenizer: "Tokenizer") -> tuple[int, ...]:
-    ids = tuple(conversation.ids.tolist())
-    mine, theirs = conversation.epoch.tokenizer, tokenizer.digest
-    if mine != theirs or tokenizer.decode(ids) != data:
-        raise EpochMismatch(
-            f"the conversation was sent through tokenizer {mine:.80}, the snapshot is taken with {theirs:.80}.",
-            remedy="Pass the tokenizer of the engine it was sent to, or none.",
-            conversation=mine,
-            snapshot=theirs,
-        )
-    return ids
 
 
 def _recorded(snapshot: Snapshot, signed: str | None, n_signed: int) -> Recorded:

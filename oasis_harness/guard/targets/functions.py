@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from .subjects import Subject
@@ -46,7 +46,9 @@ def call_target(target: str) -> object:
 
 
 def subject_of(value: object) -> "Subject":
-    """Return the prompt of a session, an agent, a conversation or a head, or of (system, tools, skills).
+    """Return the prompt of a session, an agent, a conversation, a head or a body, or of (system, tools, skills).
+
+    Tools may be a list of JSON objects, as they go to an API.
 
     Raises:
         TypeError: `value` is none of them.
@@ -55,10 +57,15 @@ def subject_of(value: object) -> "Subject":
 
     from .subjects import Subject
 
-    parts = value if isinstance(value, tuple | list) else (value,)
-    if not all(isinstance(part, str | Tools | Skills) for part in parts):
+    parts = value if isinstance(value, tuple) or _is_head(value) else (value,)
+    if not all(isinstance(part, str | Tools | Skills | list) for part in parts):
         return Subject.of(value)
     system, tools, skills = (
-        next((part for part in parts if isinstance(part, kind)), None) for kind in (str, Tools, Skills)
+        next((part for part in parts if isinstance(part, kind)), None) for kind in (str, Tools | list, Skills)
     )
     return Subject.of_head(str(system or ""), tools, skills, {})  # type: ignore[arg-type]  # sorted by type above
+
+
+def _is_head(value: object) -> TypeGuard[list[object]]:
+    """Say whether a list holds the parts of a head rather than tools."""
+    return isinstance(value, list) and not all(isinstance(part, Mapping) for part in value)

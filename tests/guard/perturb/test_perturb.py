@@ -343,3 +343,20 @@ def test_the_door_loads_the_standard_library_only() -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert {"pydantic", "yaml", "jinja2", "numpy"}.isdisjoint(done.stdout.split())
     assert "oasis_harness.guard.volatile.patterns" in done.stdout.split()  # what this test can see at all
+
+
+def test_a_body_and_tools_as_json_have_fields_of_their_own() -> None:
+    """A message's words apart from the rest of it, a tool by its name, a setting by its own."""
+    tool = {"type": "function", "function": {"name": "now"}}
+    body = {"model": "m", "tools": [tool], "messages": [{"role": "user", "content": "hi"}, {"role": "tool"}]}
+    assert fields_of(body) == [
+        ("model", b"m"),
+        ("tool[now]", b'{"type":"function","function":{"name":"now"}}'),
+        ("messages[0]", b'{"role":"user"}'),
+        ("messages[0].content", b"hi"),
+        ("messages[1]", b'{"role":"tool"}'),
+    ]
+    assert fields_of(("S", [tool, {"name": "then", "input_schema": {}}]))[1:] == [
+        ("tool[now]", b'{"type":"function","function":{"name":"now"}}'),
+        ("tool[then]", b'{"name":"then","input_schema":{}}'),
+    ]

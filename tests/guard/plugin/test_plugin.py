@@ -340,6 +340,33 @@ def test_every_way_to_give_a_head_is_one_prompt(pytester: "Pytester", run_suite:
     result.stdout.fnmatch_lines(["oasis: 4 same, 1 recorded"])
 
 
+OWN = """
+import json
+
+TOOLS = [{"type": "function", "function": {"name": "now", "description": "Tell the time."}}]
+BODY = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+        "tools": TOOLS}
+
+def test_head(oasis_snapshot): oasis_snapshot.head(system="Be brief.", tools=TOOLS)
+
+def test_body(oasis_snapshot): oasis_snapshot(BODY)
+
+def test_wrong(oasis_snapshot): oasis_snapshot.head(tools=[print])
+"""
+
+
+def test_an_agent_of_another_make_has_snapshots_too(pytester: "Pytester", run_suite: RunSuite) -> None:
+    """The list of tools that goes to an API, and the whole body; what is neither is named."""
+    pytester.makepyfile(OWN)
+    first = run_suite("--oasis-record")
+    first.assert_outcomes(passed=2, failed=1)
+    assert "tools[0] is <built-in function print>" in text(first) and "a tool is a JSON object" in text(first)
+    pytester.makepyfile(OWN.replace("Tell the time.", "Tell a time."))
+    moved = run_suite()
+    moved.assert_outcomes(failed=3)
+    moved.stdout.fnmatch_lines(["  where   head/tool[[]now].description"])
+
+
 def test_a_session_is_rendered_in_every_dialect(pytester: "Pytester", run_suite: RunSuite) -> None:
     """By name, by path and composed; what was sent in one dialect is rendered event by event in the others."""
     pytester.makepyfile(

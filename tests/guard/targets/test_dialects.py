@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from oasis_harness import Conversation, ScriptedEngine, Session, Skills, Tools
-from oasis_harness.conversation import Compaction
+from oasis_harness import ScriptedEngine, Session, Skills, Tools
+from oasis_harness.conversation import Compaction, Head
 from oasis_harness.errors import BadDialect
 from oasis_harness.guard.requests.recorder import RequestRecorder
 from oasis_harness.guard.targets.dialects import Dialects
@@ -91,7 +91,7 @@ def test_a_head_is_what_a_session_opens_with(dialects: Dialects, tmp_path: Path)
     subject = Subject.of_head("S", tools, skills, {})
     (chatml,) = dialects.find("chatml")
     own, ours = session.conversation.head, subject.spoken(chatml)
-    assert not isinstance(ours, Conversation)
+    assert isinstance(ours, Head)
     assert (ours.system, ours.tools, ours.skills) == (own.system, own.tools, own.skills)
     assert subject.sources["skill[tidy]"].endswith("SKILL.md:1")
 
