@@ -6,7 +6,7 @@ What a template does that no delta can follow is refused here, before anything i
 """
 
 from .call_form import CallForm
-from .certificate import Boundary, BoundaryName, Break, Certificate, Kept, ReasoningForm, Switch, Verdict
+from .certificate import Boundary, BoundaryName, Break, Certificate, Kept, Mode, ReasoningForm, Switch, Verdict
 from .certify import certify_template
 from .disguise import Disguise
 from .sentinels import AFTER_TEXT, SENTINEL, Cut, after_past, result_message, text_base, with_sentinel
@@ -22,6 +22,7 @@ __all__ = [
     "Cut",
     "Disguise",
     "Kept",
+    "Mode",
     "ReasoningForm",
     "Switch",
     "Verdict",

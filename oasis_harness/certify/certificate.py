@@ -21,6 +21,7 @@ __all__ = [
     "Certificate",
     "Handling",
     "Kept",
+    "Mode",
     "NoneContent",
     "Offset",
     "ReasoningForm",
@@ -101,6 +102,15 @@ class BoundaryName(StrEnum):
     """A user turn after a reply that was cut."""
 
 
+class Mode(StrEnum):
+    """How a conversation can be driven: what is given to the template beside its messages."""
+
+    TOOLS = "with tools"
+    """The tools are given, and calls and results are messages."""
+    BARE = "without tools"
+    """None are given: there are none, or they are listed in the system text, and calls and results are text."""
+
+
 class Verdict(StrEnum):
     """What all boundaries say together."""
 
@@ -139,6 +149,8 @@ class Break:
     """What is lost or moved, in a word or two: `reasoning`, `tools`, `system` ..."""
     offset: Offset
     """No conversation breaks before this place, and some break right here."""
+    mode: Mode
+    """How that conversation was driven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +208,16 @@ class Certificate:
     """Prints a system message."""
     has_tools: bool
     """Prints the tools it is given."""
+    tools_need_system: bool
+    """Prints them beside a system message only: where there is no system text, an empty one is given."""
     native: CallForm | None
     """How it writes calls and results itself; None where it prints none."""
     calls: CallForm | None
     """`native`, where somebody here can read the calls; None where they travel as text instead."""
     generation_prompt: str
     """What opens a reply after a user turn."""
+    answer_opener: str
+    """What stands then before an answer's words, such as `<|channel|>final<|message|>`; mostly nothing."""
     closer: str
     """What ends an answer in history; empty where nothing does, or where it depends on what follows."""
     counts_turns: bool
@@ -223,7 +239,12 @@ class Certificate:
     """None for a template that knows no reasoning."""
     boundaries: tuple[Boundary, ...]
     letter: str
-    """A extends everywhere; B breaks at a user turn; C at a result; D moves the head; E changes closing bytes."""
+    """A extends everywhere; B breaks at a user turn; C at a result; D moves the head; E changes closing bytes.
+
+    The worst of `letters`.
+    """
+    letters: Mapping[Mode, str]
+    """The same of each way the template can be driven; one that prints no tools is driven without."""
     remarks: tuple[str, ...] = ()
     """What is done otherwise than the template would, and why; each a sentence."""
 

@@ -1,7 +1,8 @@
 """Conversations of probe words that grow by one step, one kind for every boundary.
 
-Each kind comes in variants: with an earlier turn and a round of calls behind it or with none, with or without a
-thought, with words beside a call or none. What holds for all of them is said of a template.
+Each kind comes in variants: with a system text, an earlier turn and a round of calls behind it or with none of these,
+with or without reasoning, with words beside a call or none, with one call or two. What holds for all of them is said of
+a template.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,9 @@ class Word:
     SYSTEM, PAST, USER, MORE = "Soasis4b81", "Poasis0d4e", "Uoasis5c27", "Moasis77a3"
     FIRST, SAID, BESIDE, REASONING = "Foasis5a60", "Aoasis9d02", "Boasis21d7", "Toasis6f0b"
     DONE, OTHER = "Doasis3e4f", "Ooasis8c19"
+
+
+_TEXT_CALL = f'{Word.BESIDE}\n<tool_call>{{"name": "{NAME}", "arguments": {{"oasis": "{Word.SAID}"}}}}</tool_call>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +57,24 @@ class Probe:
 class Probes:
     """Makes them for a template of which these things are known."""
 
-    def __init__(self, form: CallForm | None, reasoning_form: ReasoningForm | None, *, has_system: bool) -> None:
+    def __init__(
+        self,
+        form: CallForm | None,
+        reasoning_form: ReasoningForm | None,
+        *,
+        has_system: bool,
+        has_text_calls: bool = False,
+    ) -> None:
+        """`has_text_calls`: calls and results are also tried as an assistant's and a user's own text."""
         self.form = form if form is not None and form.has_role else None
         self.reasoning_form = reasoning_form
         self._head = [message("system", Word.SYSTEM)] if has_system else []
+        self._has_text_calls = has_text_calls
 
     def opened(self, *, has_past: bool = True) -> list[Message]:
-        """Return a conversation up to a user's words."""
-        past = [message("user", Word.PAST), message("assistant", Word.PAST)] if has_past else []
-        return [*self._head, *past, message("user", Word.USER)]
+        """Return a conversation up to a user's words; one with a past has a system text, too."""
+        past = [*self._head, message("user", Word.PAST), message("assistant", Word.PAST)] if has_past else []
+        return [*past, message("user", Word.USER)]
 
     def answered(self) -> Iterator[Probe]:
         """Yield replies to which nothing has come back."""
@@ -80,13 +93,18 @@ class Probes:
                 yield probe
                 if probe.is_call:  # a model may say something beside a call
                     yield replace(probe, reply={**reply, "content": reply["content"] + Word.BESIDE})
-                if probe.is_call and self.form.is_parallel:
+                if probe.is_call:  # or call twice, also where the template prints one call
                     yield Probe(history, *self._called(_CALL_IDS[1:], reasoning), reasoning)
 
     def user(self) -> Iterator[Probe]:
         """Yield answers and the next user's words."""
         for probe in self.answered():
             yield replace(probe, new=[message("user", Word.MORE)])
+            if self._has_text_calls:
+                reply = self._reply(_TEXT_CALL, probe.reasoning)
+                yield replace(
+                    probe, reply=reply, new=[message("user", f"<tool_response>\n{Word.DONE}\n</tool_response>")]
+                )
 
     def note(self) -> Iterator[Probe]:
         """Yield calls, their results, and a user message."""

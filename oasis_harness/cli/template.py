@@ -200,6 +200,8 @@ def _places(subject: _Subject) -> Iterator[tuple[str, bytes, bytes]]:
 
 def _report(subject: _Subject, certificate: Certificate) -> Iterator[str]:
     yield f"{subject.name}: class {certificate.letter}, {_CLASSES[certificate.letter]}"
+    if len(set(certificate.letters.values())) > 1:
+        yield "; ".join(f"class {letter} {mode}" for mode, letter in certificate.letters.items())
     yield f"template {certificate.digest[:15]}, {len(subject.template.source):,} characters"
     yield ""
     yield "If the whole conversation is rendered again"
@@ -224,7 +226,7 @@ def _boundary(boundary: Boundary) -> Iterator[str]:
         n_lost = broken.n_sent - broken.n_bytes
         yield (
             f"  {boundary.name:<22}breaks at byte {broken.n_bytes:,} of {broken.n_sent:,} ({broken.what}), "
-            f"{broken.offset.anchor}{_further(broken.offset.n_bytes)}: {n_lost:,} bytes are read again"
+            f"{broken.offset.anchor}{_further(broken.offset.n_bytes)}, {broken.mode}: {n_lost:,} bytes are read again"
         )
         yield f"  {'':<22}  sent      {_shown(broken.sent)}"
         yield f"  {'':<22}  rendered  {_shown(broken.rendered)}"
@@ -279,7 +281,8 @@ def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
         yield "arguments as text", str(certificate.text_arguments or "not printed")
         yield "booleans", "as Python prints them" if certificate.prints_python else "as JSON"
     yield "system text", "printed" if certificate.has_system else "not printed: put before the first user's words"
-    yield "tools", "printed" if certificate.has_tools else "not printed: listed in the system text"
+    beside = " beside a system message only: an empty one is given" if certificate.tools_need_system else ""
+    yield "tools", f"printed{beside}" if certificate.has_tools else "not printed: listed in the system text"
     for role, handling in certificate.roles.items():
         yield f"{role} in mid-conversation", str(handling)
     yield "trims the text of", ", ".join(certificate.trims) or "nobody"

@@ -108,7 +108,8 @@ class Dialect:
         in_system = tools if self.certificate.calls is None else []
         system_text = named("head/system", text_of(head.system))
         system = joined("\n\n", filter(None, [system_text, self.tool_section(in_system), _skill_section(head)]))
-        if not system:
+        is_asked_for = self.certificate.tools_need_system and bool(tools) and not in_system
+        if not system and not is_asked_for:
             messages = [_user(text)]
         elif self.certificate.has_system:
             messages = [{"role": "system", "content": system}, _user(text)]

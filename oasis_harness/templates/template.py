@@ -165,7 +165,12 @@ class Template:
 
 def _in_parts(message: Message) -> Message:
     content = message.get("content")
-    return {**message, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else message
+    if not isinstance(content, str):
+        return message
+    part = {"type": "text", "text": content}
+    if message["role"] == "tool" and "name" in message:  # MiniMax-M1 reads it there
+        part["name"] = message["name"]
+    return {**message, "content": [part]}
 
 
 def text_of(data: bytes) -> str:

@@ -62,27 +62,45 @@ class Step:
         return next(at for at, (one, other) in enumerate(pairs) if one != other)
 
 
-class Grown:
-    """One conversation: every reply of it thinks, or none does; every call has words beside it, or none has."""
+@dataclass(frozen=True)
+class Way:
+    """How one conversation goes: all of its replies are alike."""
 
-    def __init__(self, family: Family, plan: Plan, *, thinks: bool, speaks: bool) -> None:
-        self.family, self.plan, self.thinks, self.speaks = family, plan, thinks, speaks
+    thinks: bool = False
+    speaks: bool = False
+    """Calls have words beside them, whether the template prints these or not."""
+    has_tools: bool = True
+    """Tools are given; without them no reply makes a call that is not its own text."""
+    has_system: bool = True
+    calls_twice: bool = False
+    """The last reply makes two calls, though its template prints one."""
+
+
+class Grown:
+    """One conversation."""
+
+    def __init__(self, family: Family, plan: Plan, way: Way) -> None:
+        self.family, self.plan, self.way = family, plan, way
         self.truth = TRUTH[repr(family)]
+        self._prints_results = self.truth.native is not None and (way.has_tools or not self.truth.has_tools)
         self._template = dialect(family).template
         self._numbers = itertools.count()
         self._n_rounds = itertools.count()
         self.history: list[Message] = []
-        if family.has_system:
+        if family.has_system and way.has_system:
             self.history.append(_message("system", self._word("S")))
         for n_rounds in [*plan.past, plan.n_rounds]:
             if self.history and self.history[-1]["role"] in ("user", "tool"):
                 self.history.append(self._reply())
             self.history.append(_message("user", self._word("U")))
-            for _ in range(n_rounds if self.truth.native is not None else 0):
+            for _ in range(n_rounds if self._prints_results else 0):
                 self.history += self._round()
 
     def step(self, name: BoundaryName) -> Iterator[Step]:
-        """Yield what happens at the boundary."""
+        """Yield what happens at the boundary, or nothing where such a conversation has none."""
+        of_results = (BoundaryName.RESULT, BoundaryName.SECOND_RESULT, BoundaryName.NOTE)
+        if name in of_results and not self._prints_results:
+            return
         if name is BoundaryName.GENERATION_PROMPT:
             prompt, reply = self._render(self.history), self._reply()
             yield self._step(prompt, prompt, [*self.history, reply], generation_prompt=False)
@@ -92,18 +110,39 @@ class Grown:
             step = self._step(sent, sent, [*self.history, reply, first, second])
             yield replace(step, places={**step.places, Anchor.RESULT: lambda: _end(sent, first)})
         elif name in (BoundaryName.RESULT, BoundaryName.NOTE):
-            reply, *results = self._round()
+            reply, *results = self._round(n_calls=2 if self.way.calls_twice else 0)
             note = [_message("user", self._word("N"))] if name is BoundaryName.NOTE else []
             yield self._sampled(reply, [*results, *note])
         else:
             yield self._sampled(self._reply(), [_message("user", self._word("V"))])
-            if name is BoundaryName.TRUNCATED and self.thinks:
+            yield self._text_call()
+            if name is BoundaryName.TRUNCATED and self.way.thinks:
                 yield self._cut_in_thought()
 
     def _sampled(self, reply: Message, new: Sequence[Message]) -> Step:
         prompt = self._render(self.history)
+        return self._step(prompt + self._said_bytes(reply), prompt, [*self.history, reply, *new])
+
+    def _said_bytes(self, reply: Message) -> str:
+        """Return all that the model said, also what the template leaves out: the words beside a call, a second call."""
+        calls = reply.get("tool_calls", [])
+        if len(calls) > self.family.n_calls:
+            return "".join(self._said_bytes({**reply, "tool_calls": [call]}) for call in calls)
         said = sampled(self.family, self._render, self.history, reply)
-        return self._step(prompt + said, prompt, [*self.history, reply, *new])
+        if not calls or not self.way.speaks or self.family.has_text_calls:
+            return said
+        thought = ""
+        if self.way.thinks:
+            marks = self._thought()
+            thought = ("" if marks.is_prompted else marks.opener) + reply[marks.field] + marks.closer
+        assert said.startswith(thought)
+        return f"{thought}{reply['content']}{said.removeprefix(thought)}"
+
+    def _text_call(self) -> Step:
+        """Return what happens to a call and a result that are the model's and a user's own text."""
+        reply = self._reply()
+        reply["content"] += '\n<tool_call>{"name": "shell", "arguments": {}}</tool_call>'
+        return self._sampled(reply, [_message("user", f"<tool_response>\n{self._word('D')}\n</tool_response>")])
 
     def _cut_in_thought(self) -> Step:
         thought, reasoning = self._thought(), self._word("R")
@@ -138,13 +177,13 @@ class Grown:
     def _round(self, n_calls: int = 0) -> list[Message]:
         """Return a reply that makes calls, and their results."""
         cycle = self.plan.n_calls[next(self._n_rounds) % len(self.plan.n_calls)]
-        n_calls = n_calls or min(cycle, self.family.n_calls)
+        n_calls = n_calls or min(cycle, self.family.n_calls)  # one that prints fewer is given more on purpose only
         reply = self._reply()
         self._words_of_calls: list[str] = []
         ids = [f"id{next(self._numbers):07d}" for _ in range(n_calls)]
         if self.family.has_calls:
             thought = reply["content"].removesuffix(self._said) if self._is_inline() else ""
-            reply["content"] = thought + (self._said if self.speaks else "")
+            reply["content"] = thought + (self._said if self.way.speaks else "")
             reply["tool_calls"] = [self._call(call_id) for call_id in ids]
         return [reply, *({**_message("tool", self._word("D")), "tool_call_id": one, "name": "shell"} for one in ids)]
 
@@ -157,7 +196,7 @@ class Grown:
     def _reply(self) -> Message:
         self._said = self._word("A")
         reply = _message("assistant", self._said)
-        if not self.thinks:
+        if not self.way.thinks:
             return reply
         thought, reasoning = self._thought(), self._word("R")
         if thought.field == "content":
@@ -165,7 +204,7 @@ class Grown:
         return {**reply, thought.field: reasoning}
 
     def _is_inline(self) -> bool:
-        return self.thinks and self._thought().field == "content"
+        return self.way.thinks and self._thought().field == "content"
 
     def _thought(self) -> Thought:
         assert self.family.thought is not None, "only a thinker thinks"
@@ -176,22 +215,24 @@ class Grown:
         return f"{letter}{number:03d}{self.plan.ends[number % len(self.plan.ends)]}"
 
     def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True, has_tools: bool = True) -> str:
-        tools = TOOLS if has_tools and self.truth.has_tools else []
+        tools = TOOLS if has_tools and self.truth.has_tools and self.way.has_tools else []
         return self._template.render(messages, tools=tools, generation_prompt=generation_prompt)
 
 
 def variants(family: Family, plan: Plan) -> Iterator[Grown]:
-    """Yield the conversations of that shape: with and without thoughts, with and without words beside calls."""
-    reasoning_form = TRUTH[repr(family)].reasoning_form
-    may_think = (
-        [False]
-        if reasoning_form is None or reasoning_form.is_skipped
-        else [True]
-        if reasoning_form.is_prompted
-        else [True, False]
-    )
-    for thinks, speaks in itertools.product(may_think, [False, True] if family.has_text_calls else [False]):
-        yield Grown(family, plan, thinks=thinks, speaks=speaks)
+    """Yield the conversations of that shape in every way that its template can be driven."""
+    truth = TRUTH[repr(family)]
+    both = (False, True)
+    may_think: tuple[bool, ...] = both
+    if truth.reasoning_form is None or truth.reasoning_form.is_skipped:
+        may_think = (False,)
+    elif truth.reasoning_form.is_prompted:
+        may_think = (True,)
+    for thinks, speaks, has_tools, has_system in itertools.product(may_think, both, both, both):
+        if has_tools <= truth.has_tools and (has_tools or not truth.has_tools or not speaks):
+            for twice in both if family.has_calls and family.n_calls == 1 and has_tools else (False,):
+                way = Way(thinks, speaks, has_tools, has_system, twice)
+                yield Grown(family, plan, way)
 
 
 def _common(one: str, other: str) -> int:

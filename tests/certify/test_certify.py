@@ -77,6 +77,10 @@ def test_a_certificate_is_the_same_every_time(family: Family) -> None:
         (CHATML.replace("message.content", "message.content.upper()"), "changes or drops what a user types"),
         (CHATML.replace("message.content", "message.content | e"), "changes or drops what a user types"),
         (CHATML.replace("message.content", "message.content.split('\\n') | join(' ')"), "changes or drops"),
+        (
+            CHATML.replace("message.role +", "(messages[0].content if messages[0].role == 'system') ~ message.role +"),
+            "prints the system text again at every turn",
+        ),
         ("{{ messages[-1].content }}", "an answer and the next user turn once each"),
         ("{{ messages | map(attribute='content') | join('\\n') }}\n{{ messages[-1].content }}", "once each"),
         (CHATML + "{{ messages[-2].content[:9] if messages[2] else '' }}", "depends on what was said before"),

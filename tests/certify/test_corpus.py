@@ -13,6 +13,8 @@ from .corpus import Driven, drive, templates
 pytestmark = pytest.mark.xdist_group("corpus")  # one worker drives it, once
 
 REFUSED = {
+    "BAAI-BGE-VL-MLLM-S1": "prints the system text again at every turn",
+    "BAAI-BGE-VL-v1.5-mmeb": "prints the system text again at every turn",
     "Kwaipilot-SRPO-Qwen-32B": "an answer and the next user turn once each",
     "NousResearch-Genstruct-7B": "refuses a single user turn",
     "Qwen-Qwen2-VL-2B": "changes or drops what a user types",
@@ -37,10 +39,7 @@ REFUSED = {
     "tencent-Hy-Embodied-VLM-1.0": "an answer and the next user turn once each",
     "tiiuae-falcon-7b-instruct": "changes or drops what a user types",
 }
-"""Guards, rankers, transcribers and the like, which carry no conversation, and templates that rewrite what is typed."""
-
-UNLIKE_THEIR_OWN = {"BAAI-BGE-VL-MLLM-S1", "BAAI-BGE-VL-v1.5-mmeb", "crusoeai-DeepSeek-V4-Flash"}
-"""Class A, but the whole conversation is written otherwise where the probes found nothing."""
+"""Guards, rankers, embedders and the like, which carry no conversation, and templates that rewrite what is typed."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def test_all_others_are_driven_through_a_conversation_with_tools(corpus: list[Dr
     """Six deltas around five replies; each prints what is new once, and nothing of the head."""
     assert len(corpus) == 786
     driven = [one for one in corpus if not one.refusal]
-    assert len(driven) == 763
+    assert len(driven) == 761
     assert {one.n_turns for one in driven} == {6}
     assert [one.problems for one in driven if one.problems] == []
 
@@ -69,19 +68,19 @@ def test_all_others_are_driven_through_a_conversation_with_tools(corpus: list[Dr
 def test_where_a_render_extends_the_deltas_are_the_templates_own_render(corpus: list[Driven]) -> None:
     extending = {one.name: one for one in corpus if one.certificate and one.certificate.verdict is Verdict.EXTENDS}
     unlike = {name for name, one in extending.items() if one.is_own_render is False and not one.refusal}
-    assert unlike == UNLIKE_THEIR_OWN
+    assert unlike == set()
 
 
 @pytest.mark.slow
 def test_the_classes_and_bases_are_those_that_were_counted(corpus: list[Driven]) -> None:
     certificates = [one.certificate for one in corpus if one.certificate is not None and not one.refusal]
-    assert Counter(one.letter for one in certificates) == {"A": 468, "C": 131, "B": 123, "E": 30, "D": 11}
+    assert Counter(one.letter for one in certificates) == {"A": 440, "C": 169, "B": 112, "E": 29, "D": 11}
     bases = Counter(one.native.delta_base for one in certificates if one.native is not None and one.has_tools)
-    assert bases == {"free": 320, "any-call": 48, "same-call": 12, "counter": 6}
+    assert bases == {"free": 322, "any-call": 48, "same-call": 13, "counter": 6}
     switches = Counter(
         one.reasoning_form.switch.name for one in certificates if one.reasoning_form and one.reasoning_form.switch
     )
-    assert sum(switches.values()) == 33 and len(switches) == 6
+    assert sum(switches.values()) == 34 and len(switches) == 7
 
 
 @pytest.mark.slow

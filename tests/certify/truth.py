@@ -10,6 +10,7 @@ from oasis_harness.certify.certificate import (
     BoundaryName,
     Handling,
     Kept,
+    Mode,
     NoneContent,
     ReasoningForm,
     Switch,
@@ -32,7 +33,7 @@ class Broken:
     n_bytes: int
 
 
-_TOLD_OTHERWISE = ("is_driven", "generated", "result", "second_result", "user", "note", "truncated")
+_TOLD_OTHERWISE = ("is_driven", "generated", "result", "second_result", "user", "note", "truncated", "bare")
 
 Outcome = str | Broken
 """Empty where the prefix holds; else where it breaks, or why it cannot be tried."""
@@ -69,6 +70,10 @@ class Truth:
     note: Outcome = HOLDS
     truncated: Outcome = HOLDS
     letter: str = "A"
+    bare: str = "A"
+    """The class without tools, where it prints tools; `letter` is the one with them, which is never better."""
+    answer_opener: str = ""
+    tools_need_system: bool = False
     remarks: tuple[str, ...] = ()
     arguments: dict[str, object] = field(default_factory=dict)
 
@@ -77,7 +82,8 @@ class Truth:
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _TOLD_OTHERWISE}
         named = ("system", "developer", "user after user", "user after result")
         roles = dict(zip(named, self.roles, strict=False))
-        return own | {"calls": self.native if self.is_driven else None, "roles": roles}
+        letters = {Mode.TOOLS: self.letter, Mode.BARE: self.bare} if self.has_tools else {Mode.BARE: self.letter}
+        return own | {"calls": self.native if self.is_driven else None, "roles": roles, "letters": letters}
 
     def boundaries(self) -> dict[BoundaryName, Outcome]:
         outcomes = (self.generated, self.result, self.second_result, self.user, self.note, self.truncated)
@@ -97,8 +103,16 @@ HARMONY_CALL = replace(
 ASSISTANT, IM_END = "<|im_start|>assistant\n", "<|im_end|>\n"
 EMPTY, WORD, REFUSES, OTHER = NoneContent.EMPTY, NoneContent.WORD, NoneContent.REFUSED, NoneContent.OTHER
 NO_TOOLS: dict[str, Any] = {"is_driven": False, "has_tools": False, "object_arguments": None, "text_arguments": None}
+ALTERNATES = "roles must alternate"
 ONE_CALL, NO_RESULTS = "the template prints one call a reply", "the template prints no results"
 WITHOUT_RESULTS: dict[str, Any] = {"result": NO_RESULTS, "second_result": NO_RESULTS, "note": NO_RESULTS}
+
+SILENT: dict[str, Any] = {
+    "result": Broken("reply", Anchor.LAST_REPLY, 0),
+    "note": Broken("reply", Anchor.LAST_REPLY, 0),
+    "letter": "C",
+}
+"""Of a template that leaves out the words beside a call."""
 
 BATCH = Broken("result", Anchor.RESULT, len("\n</tool_response>"))
 TOOLS = Broken("tools", Anchor.TOOLS, 0)
@@ -121,7 +135,7 @@ def everywhere(broken: Broken) -> dict[str, Any]:
 
 
 CHATML_TOOLS = Truth(ASSISTANT, IM_END, JSON_CALL, EMPTY, second_result=BATCH)
-LAST = Truth("", "</s>", MISTRAL_CALL, EMPTY, roles=(REFUSED, REFUSED, IN_PLACE, IN_PLACE))
+LAST = Truth("", "</s>", MISTRAL_CALL, EMPTY, roles=(REFUSED, REFUSED, IN_PLACE, IN_PLACE), **SILENT)
 GLM = Truth(
     "<|assistant|>\n",
     "",
@@ -136,9 +150,20 @@ GLM_THINKING = replace(
     generation_prompt="<|assistant|><think>",
     reasoning_form=replace(PROMPTED, opener="<think>", closer="</think>", switch=Switch("clear_thinking", False)),
     letter="B",
+    bare="B",
     **at_turn("reasoning", -len("think>")),
 )
-HARMONY = Truth("<|start|>assistant", "", HARMONY_CALL, EMPTY, uses_date=True, second_result=ONE_CALL, letter="E")
+HARMONY = Truth(
+    "<|start|>assistant",
+    "",
+    HARMONY_CALL,
+    EMPTY,
+    uses_date=True,
+    second_result=ONE_CALL,
+    answer_opener="<|channel|>final<|message|>",
+    bare="E",
+    **SILENT,
+)
 KEEPING = Truth(
     ASSISTANT + "<think>\n",
     IM_END,
@@ -148,6 +173,7 @@ KEEPING = Truth(
     reasoning_form=replace(PROMPTED, switch=Switch("preserve_thinking", True)),
     second_result=BATCH,
     letter="B",
+    bare="B",
     **at_turn("reasoning", -len("<think>\n")),
 )
 SOLAR = Truth(
@@ -164,8 +190,9 @@ SOLAR = Truth(
         Kept.WITHIN_TURN,
         Switch("think_render_option", "all"),
     ),
-    letter="B",
-    **at_turn("reasoning", len("<|")),
+    answer_opener="<|content|>",
+    bare="B",
+    **SILENT | at_turn("reasoning", len("<|")) | {"note": Broken("reply", Anchor.FIRST_REPLY, 0)},
 )
 NEMOTRON = Truth(
     ASSISTANT + "<think>\n",
@@ -175,6 +202,7 @@ NEMOTRON = Truth(
     reasoning_form=replace(PROMPTED, closer="\n</think>\n", switch=Switch("truncate_history_thinking", False)),
     second_result=BATCH,
     letter="B",
+    bare="B",
     **at_turn("reasoning", -len("\n")),
 )
 
@@ -183,8 +211,16 @@ def kept(truth: Truth, **arguments: object) -> Truth:
     """Return the truth of the same template under the switch that keeps what was thought."""
     assert truth.reasoning_form is not None
     reasoning_form = replace(truth.reasoning_form, kept=Kept.ALWAYS, switch=None)
+    letter = "C" if truth.result else "A"
     return replace(
-        truth, reasoning_form=reasoning_form, arguments=arguments, user=HOLDS, note=HOLDS, truncated=HOLDS, letter="A"
+        truth,
+        reasoning_form=reasoning_form,
+        arguments=arguments,
+        user=HOLDS,
+        note=truth.result,
+        truncated=HOLDS,
+        letter=letter,
+        bare="A",
     )
 
 
@@ -214,6 +250,7 @@ TRUTH = {
         uses_date=True,
         trims=("system", "user", "assistant", "tool"),
         second_result=ONE_CALL,
+        **SILENT,
     ),
     "mistral": LAST,
     "gemma": Truth(
@@ -224,8 +261,10 @@ TRUTH = {
         has_system=False,
         roles=(REFUSED, REFUSED, REFUSED),
         trims=("user", "assistant"),
+        result=ALTERNATES,
+        second_result=ALTERNATES,
+        note=ALTERNATES,
         **NO_TOOLS,
-        **WITHOUT_RESULTS,
     ),
     "glm": GLM,
     "harmony": HARMONY,
@@ -260,6 +299,7 @@ TRUTH = {
         replace(CALL, cut=Cut(end="<|END_ACTION|>"), is_counted=True, delta_base=DeltaBase.COUNTER, closer="<|END|>"),
         EMPTY,
         roles=(IN_PLACE, REFUSED, IN_PLACE, IN_PLACE),
+        **SILENT,
     ),
     "pythonic": Truth(
         "<|header|>assistant<|/header|>",
@@ -292,6 +332,7 @@ TRUTH = {
         "<|im_end|>",
         replace(CALL, cut=Cut(end="<|/calls|>"), given_ids=GivenIds.ANY, closer="<|im_end|>"),
         OTHER,
+        answer_opener="<|text|>",
     ),
     "aya": Truth(
         "<|assistant|>",
@@ -333,6 +374,7 @@ TRUTH = {
         result=Broken("empty reasoning", Anchor.LAST_REPLY, 0),
         second_result=BATCH,
         letter="C",
+        bare="B",
         **at_turn("reasoning", 0),
     ),
     "deepseek": Truth(
@@ -346,6 +388,7 @@ TRUTH = {
         reasoning_form=STRIPPED,
         second_result=Broken("result", Anchor.RESULT, len("<|/output|><|")),
         letter="C",
+        bare="B",
         **everywhere(Broken("reasoning", Anchor.LAST_REPLY, -len("<think>\n"))),
     ),
     "qwq": Truth(
@@ -356,6 +399,7 @@ TRUTH = {
         reasoning_form=STRIPPED,
         second_result=BATCH,
         letter="C",
+        bare="B",
         **everywhere(Broken("reasoning", Anchor.LAST_REPLY, -len("<think>\n"))),
     ),
     "keeping": KEEPING,
@@ -383,6 +427,7 @@ TRUTH = {
         reasoning_form=PROMPTED,
         second_result=Broken("result", Anchor.RESULT, len("</response>")),
         letter="B",
+        bare="B",
         **at_turn("reasoning", -len("<think>\n")),
     ),
     "oss": replace(
@@ -396,8 +441,8 @@ TRUTH = {
             Kept.WITHIN_TURN,
             None,
         ),
-        letter="B",
-        **at_turn("reasoning", len("<|channel|>")),
+        bare="B",
+        **SILENT | at_turn("reasoning", len("<|channel|>")) | {"note": Broken("reply", Anchor.FIRST_REPLY, 0)},
     ),
     "gemma, text later": Truth(
         "<|turn>model\n",

@@ -70,13 +70,24 @@ def test_json_is_the_certificate_and_a_refusal_says_why(check) -> None:  # type:
     )
 
 
+def test_json_and_report_say_how_each_class_is_driven(check) -> None:  # type: ignore[no-untyped-def]
+    """Llama's template leaves out the words beside a call, and without tools there are no calls."""
+    _, out = check(LLAMA, "--json")
+    found = json.loads(out)
+    assert found["letters"] == {"with tools": "C", "without tools": "A"} and found["letter"] == "C"
+    (broken,) = (one["broken"] for one in found["boundaries"] if one["name"] == "tool result")
+    assert broken["mode"] == "with tools"
+    _, out = check(LLAMA)
+    assert "class C with tools; class A without tools" in out and "with tools: " in out
+
+
 def test_a_date_is_told_and_nonsense_is_named(check) -> None:  # type: ignore[no-untyped-def]
     _, out = check(LLAMA, "--date", "2024-02-30")
     assert "'2024-02-30' is no date" in out
     _, out = check(LLAMA, "--set", "enable thinking")
     assert "--set takes NAME=VALUE" in out
     code, out = check(LLAMA)
-    assert code == 0 and "asks for it; frozen for a conversation" in out
+    assert code == 1 and "asks for it; frozen for a conversation" in out
 
 
 def test_what_is_not_there_is_an_error_of_its_own(check) -> None:  # type: ignore[no-untyped-def]
