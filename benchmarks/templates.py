@@ -22,6 +22,7 @@ def main() -> int:
     driven = [one for one in corpus if not one.refusal]
     print(f"{len(corpus)} templates, {len(driven)} driven, {len(corpus) - len(driven)} refused\n")
     _totals(driven)
+    _calls(driven)
     _times(corpus)
     _refusals(corpus)
     n_authored, n_owned = sum(one.n_authored for one in driven), sum(one.n_owned for one in driven)
@@ -40,6 +41,15 @@ def _totals(driven: list[Driven]) -> None:
     print("\n| base of a result | templates with tools |\n|---|---:|")
     for base, count in bases.most_common():
         print(f"| {base} | {count} |")
+
+
+def _calls(driven: list[Driven]) -> None:
+    counts = Counter(one.calls for one in driven if one.calls)
+    print("\n| calls of templates with tools | templates |\n|---|---:|")
+    for how in (how for how, _ in counts.most_common() if how.startswith("natively")):
+        print(f"| {how} | {counts[how]} |")
+    for why in (why for why, _ in counts.most_common() if not why.startswith("natively")):
+        print(f"| as text: {why} | {counts[why]} |")
 
 
 def _times(corpus: list[Driven]) -> None:

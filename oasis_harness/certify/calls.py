@@ -2,6 +2,7 @@ r"""Which calls a template writes, which of them are used, and why not the other
 
     it writes   <tool_call>\n{"name": "oasis_probe", "arguments": {"oasis": "…"}}\n</tool_call>   used: the plain syntax
     it writes   call:oasis_probe{oasis:<escape>…<escape>}                 used where its model's syntax is known
+    it writes   <calls>oasis_probe(oasis="…")</calls>                     used: what it writes for others is read back
     it writes   [{"tool_name": "oasis_probe", …}] and nothing tells where a call ends       not used, and said so
 
 What is not used is re-rendered all the same: a client that uses it must know where it breaks.
@@ -11,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oasis_harness.errors import TemplateFailed, UnsupportedTemplate
-from oasis_harness.replies import JSON_CALLS, CallSyntax
+from oasis_harness.replies import JSON_CALLS, CallLayout, CallSyntax
 from oasis_harness.templates import Template
 
 from .call_form import CallForm, certify_calls
+from .call_layout import learn_layout
 from .opened import PROBE_TOOL, Opened, probe_user
 from .probes import NAME
 from .sentinels import AFTER_TEXT, SENTINEL, Base, Cut, result_message, text_base, tried
@@ -33,6 +35,8 @@ class Calls:
     native: CallForm | None
     """As deltas can follow it."""
     used: CallForm | None
+    layout: CallLayout | None
+    """Where the parts of a call stand, where that was learned, and is used."""
     rerendered: CallForm | None
     """As a client that re-renders uses it; no delta need be able to follow. None where there are no results."""
     no_results: str
@@ -41,19 +45,24 @@ class Calls:
 
     @classmethod
     def of(cls, template: Template, opened: Opened, syntax: CallSyntax | None, stops: Sequence[str]) -> "Calls":
-        """Take calls in the model's own syntax, or in the plain one if the template speaks of that; else as text."""
+        """Take calls in the model's own syntax, or in the plain one if the template speaks of that.
+
+        Else as the template is seen to write them, where that can be read back; else as text.
+        """
         known = syntax or (JSON_CALLS if JSON_CALLS.opener in opened.tool_prompt else None)
         try:
             native = certify_calls(template, known, opened.closer, stops)
         except UnsupportedTemplate as error:
             found, reason = _written(template)
-            return cls(None, None, found, reason, (_degraded(error.reason),) if opened.has_tools else ())
+            return cls(None, None, None, found, reason, (_degraded(error.reason),) if opened.has_tools else ())
         found, reason = (native, "") if native.has_role else _written(template)
         if not opened.has_tools:
-            return cls(native if native.has_role else None, None, found, reason, ())
-        if known is None or (syntax is None and not native.is_json):
-            return cls(native, None, found, reason, (_degraded("nobody here can read the syntax of its calls"),))
-        return cls(native, native, found, reason, ())
+            return cls(native if native.has_role else None, None, None, found, reason, ())
+        if known is not None and (syntax is not None or native.is_json):
+            return cls(native, native, None, found, reason, ())
+        layout, unlike = learn_layout(template, native, [opened.closer, *stops])
+        remarks = () if layout is not None else (_degraded(unlike),)
+        return cls(native, native if layout is not None else None, layout, found, reason, remarks)
 
 
 def certify_all_calls(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from oasis_harness.replies import CallLayout
+
 from .call_form import CallForm
 
 __all__ = [
@@ -214,6 +216,8 @@ class Certificate:
     """How it writes calls and results itself; None where it prints none."""
     calls: CallForm | None
     """`native`, where somebody here can read the calls; None where they travel as text instead."""
+    layout: CallLayout | None
+    """Where the parts of a call stand, learned from the template; None where its syntax was known, or is of no use."""
     generation_prompt: str
     """What opens a reply after a user turn."""
     answer_opener: str

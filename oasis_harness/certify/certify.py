@@ -88,6 +88,7 @@ def _full(template: Template, opened: Opened, calls: Calls, uses_date: bool) -> 
         tools_need_system=opened.needs_system,
         native=native,
         calls=calls.used,
+        layout=calls.layout,
         generation_prompt=opened.generation_prompt,
         answer_opener=answer_opener(template, reasoning_form),
         closer=opened.closer,

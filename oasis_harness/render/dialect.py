@@ -132,8 +132,7 @@ class Dialect:
 
     def marks_among(self, specials: Collection[str]) -> tuple[str, ...]:
         """Return the marks of a reply that are tokens of their own, and so are no marks where they are only spelled."""
-        syntax = self.syntax
-        return tuple(mark for mark in (syntax.opener, syntax.closer) if mark in specials)
+        return self.syntax.marks_among(specials)
 
     def parse(self, data: bytes, index: int, tools: Sequence[bytes] = (), *, opener: bytes | None = None) -> Parsed:
         """Return the parts of a reply, event `index` of its conversation.
@@ -177,6 +176,8 @@ class Dialect:
 def _syntax(certificate: Certificate, known: CallSyntax | None) -> CallSyntax:
     """Return how calls are written: as the family does where the template takes part in it, else in words of ours."""
     form = certificate.calls
+    if form is not None and certificate.layout is not None:
+        return CallSyntax.of_layout(certificate.layout)
     return replace((form and known) or JSON_CALLS, is_json=form is None or form.is_json)
 
 

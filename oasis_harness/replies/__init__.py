@@ -5,13 +5,17 @@ rendered back into history.
 """
 
 from .calls import JSON_CALLS, CallSyntax, GivenIds, ToolCall
+from .layout import ArgumentsForm, CallLayout, Element
 from .parse import REASONING_MARKS, Parsed, left_open, parse_reply, reasoning_extent
 from .quoted import unquoted, with_stand_ins
 
 __all__ = [
     "JSON_CALLS",
     "REASONING_MARKS",
+    "ArgumentsForm",
+    "CallLayout",
     "CallSyntax",
+    "Element",
     "GivenIds",
     "Parsed",
     "ToolCall",

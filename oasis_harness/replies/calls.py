@@ -7,10 +7,12 @@ Plain values; `parse_reply` reads them from sampled bytes.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from .layout import CallLayout
 
 __all__ = ["JSON_CALLS", "CallSyntax", "GivenIds", "ToolCall"]
 
@@ -25,6 +27,35 @@ class CallSyntax:
     """(text between the marks, tool schemas) to `{"name", "arguments"}` or a list of them; raises on nonsense."""
     is_json: bool = False
     """Whether `{"name": …, "arguments": …}` is known to stand between the marks, so that a grammar can ask for it."""
+    layout: CallLayout | None = None
+    """Where the parts of a call stand, where that was learned from the template."""
+
+    @classmethod
+    def of_layout(cls, layout: CallLayout) -> "CallSyntax":
+        """Return the syntax that reads what was learned."""
+        return cls(layout.opener, layout.closer, layout.parse, layout=layout)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a call is the whole of a reply, since nothing but its shape tells it from text."""
+        return self.layout is not None and self.layout.is_whole
+
+    def marks_among(self, specials: Collection[str]) -> tuple[str, ...]:
+        """Return the marks of a call that are special tokens."""
+        if self.layout is not None:
+            return self.layout.marks_among(specials)
+        return tuple(mark for mark in (self.opener, self.closer) if mark in specials)
+
+    def find(self, text: str) -> tuple[int, int] | None:
+        """Return (start, end) of what opens the first calls in `text`, or None."""
+        if self.layout is not None:
+            return None if self.layout.is_whole else self.layout.find(text)
+        at = text.find(self.opener) if self.opener else -1
+        return (at, at + len(self.opener)) if at >= 0 else None
+
+    def extent(self, text: str) -> int:
+        """Return where the calls end that `text`, right after an opener, begins with; 0 if that is not known."""
+        return json_end(text) if self.layout is None else self.layout.extent(text)
 
 
 class GivenIds(StrEnum):
@@ -34,6 +65,17 @@ class GivenIds(StrEnum):
     NINE = "[A-Za-z0-9]{9}"
     """As the strictest templates want them."""
     ANY = r"[\w.:/-]{1,100}"
+
+
+def json_end(text: str) -> int:
+    """Return where the JSON value that `text` begins with ends, or 0."""
+    start = len(text) - len(text.lstrip())
+    if text[start : start + 1] not in ("{", "["):
+        return 0
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return 0
 
 
 def _json_call(text: str, tools: Sequence[Mapping[str, Any]]) -> Any:

@@ -68,10 +68,11 @@ def parse_reply(
     reasoning, text = _split_reasoning(data.decode("utf-8", errors="replace"), generation_prompt, syntax.opener)
     parts: list[str] = []
     calls: list[ToolCall] = []
-    while syntax.opener and syntax.opener in text:
-        before, _, rest = text.partition(syntax.opener)
-        found, text = _read_calls(rest, syntax, tools)
-        parts.append(before)
+    if syntax.is_whole:
+        calls, text = _read_whole(text, syntax, tools)
+    while (opened := syntax.find(text)) is not None:
+        parts.append(text[: opened[0]])
+        found, text = _read_calls(text[opened[1] :], syntax, tools)
         calls += found
     parts.append(text)
     return Parsed("".join(parts).strip(), reasoning.strip(), tuple(_with_ids(calls, index, given_ids)))
@@ -87,6 +88,8 @@ def left_open(data: bytes, syntax: CallSyntax, *, generation_prompt: str, reason
     if marks is not None and marks[1] not in text:
         return reasoning_closer if marks[1] in reasoning_closer else f"\n{marks[1]}\n\n"
     _, said = _split_reasoning(text, generation_prompt, syntax.opener)
+    if syntax.is_whole:
+        return ""
     at = said.rfind(syntax.opener) if syntax.opener and syntax.closer else -1
     return syntax.closer if at >= 0 and syntax.closer not in said[at:] else ""
 
@@ -141,6 +144,21 @@ def _read_calls(rest: str, syntax: CallSyntax, tools: Sequence[Mapping[str, Any]
     return [ToolCall("", "", error=_printable(error))], rest[ends.resume :]
 
 
+def _read_whole(text: str, syntax: CallSyntax, tools: Sequence[Mapping[str, Any]]) -> tuple[list[ToolCall], str]:
+    """Return the calls that a reply is as a whole, or its text. Only what begins as a call of a known tool can fail."""
+    opener, said, closer = syntax.opener.strip(), text.strip(), syntax.closer.strip()
+    rest = said.removeprefix(opener)
+    if syntax.layout is None or not said.startswith(opener):
+        return [], text
+    end = syntax.extent(rest)
+    if end and rest[end:].strip() == closer:
+        calls = [_call(one) for one in syntax.parse(rest[:end], tools)]
+        return (calls, "") if not any(call.error for call in calls) else ([], text)
+    if syntax.layout.is_begun(rest, tools):
+        return [ToolCall("", "", error="the call was cut off, or words stand beside it")], ""
+    return [], text
+
+
 class _Ends(NamedTuple):
     """Where a call may end."""
 
@@ -152,7 +170,7 @@ class _Ends(NamedTuple):
 
 def _ends(rest: str, syntax: CallSyntax) -> _Ends:
     """Find the ends of a call: a mark may also stand in its arguments, when a model writes about calls."""
-    exact = _json_end(rest)
+    exact = syntax.extent(rest)
     if not syntax.closer:
         starts = [match.start() for match in re.finditer(re.escape(syntax.opener), rest)]
         return _Ends([(at, at) for at in ([exact] if exact else [*starts, len(rest)])], len(rest))
@@ -184,17 +202,6 @@ def _nested_ends(rest: str, syntax: CallSyntax) -> _Ends:
             depth -= 1
             others += [match.span()] if is_last else []
     return _Ends(own or others, len(rest))
-
-
-def _json_end(rest: str) -> int:
-    """Return where the JSON value that `rest` begins with ends, or 0."""
-    start = len(rest) - len(rest.lstrip())
-    if rest[start : start + 1] not in ("{", "["):
-        return 0
-    try:
-        return json.JSONDecoder().raw_decode(rest, start)[1]
-    except (ValueError, RecursionError):
-        return 0
 
 
 def _listed(parsed: Any) -> list[Any]:

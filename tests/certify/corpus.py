@@ -25,6 +25,7 @@ VARIABLES = {
     "cls_token": "<cls>",
     "mask_token": "<mask>",
 }
+KNOWN, PLAIN, LEARNED = "natively, by mlx-lm's parser", "natively, as plain JSON", "natively, as learned"
 _DATE = datetime.date(2025, 3, 9)
 _HEAD = Head(EPOCH, b"SYSTEMTEXT you are careful.", (json.dumps(tool("read_file", "TOOLTEXT reads.")).encode(),))
 
@@ -43,6 +44,20 @@ class Driven:
     n_authored: int = 0
     n_owned: float = 0.0
     problems: list[str] = field(default_factory=list)
+    is_known: bool = False
+    """Whether mlx-lm has a parser of its calls."""
+
+    @property
+    def calls(self) -> str:
+        """How calls are driven where the template prints tools; empty where it does not."""
+        found = self.certificate
+        if found is None or not found.has_tools or self.refusal:
+            return ""
+        if found.calls is None:
+            return found.remarks[0].rpartition("as text: ")[2].partition(" (")[0].rstrip(".")
+        if found.layout is not None:
+            return f"{LEARNED}: {found.layout.form}"
+        return KNOWN if self.is_known else PLAIN
 
 
 def templates() -> Iterator[tuple[str, str]]:
@@ -55,8 +70,8 @@ def templates() -> Iterator[tuple[str, str]]:
 
 def drive(name: str, source: str) -> Driven:
     """Certify a template and drive it through a conversation of five turns."""
-    driven = Driven(name)
     syntax = call_syntax(source)
+    driven = Driven(name, is_known=syntax is not None)
     started = time.perf_counter()
     try:
         dialect = Dialect.compose(source, variables=VARIABLES, date=_DATE, syntax=syntax, stops=["</s>"])

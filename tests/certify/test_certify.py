@@ -16,7 +16,7 @@ from oasis_harness.templates import Template
 
 from ..render.families import EXTENDING, KEPT, REWRITING, VARIABLES, XML_CALLS, Family
 from ..render.talk import DATE, Driver, Step, Talk, dialect, tool
-from ..render.templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GLM, GRANITE, HARMONY, LLAMA, MISTRAL
+from ..render.templates import CHATML, CHATML_TOOLS, CODER, COMMAND, GRANITE, LLAMA, MISTRAL
 from ..render.thinkers import THINKING
 from .truth import KEEPING, TRUTH, Broken, Outcome
 
@@ -156,14 +156,6 @@ def test_calls_without_an_end_that_anyone_knows_travel_as_text() -> None:
     assert found.calls is None and found.remarks == (f"{DEGRADED}where a call ends in its history cannot be told.",)
     form = certificate(LLAMA, syntax=syntax, stops=["<|start_header_id|>", "", "<|eom_id|>"]).calls
     assert form is not None and form.cut == Cut(closer="<|eom_id|>")
-
-
-@pytest.mark.parametrize("source", [LLAMA, GLM, CODER, MISTRAL, HARMONY, COMMAND])
-def test_calls_in_a_syntax_nobody_can_read_are_not_used(source: str) -> None:
-    """The template's own tools would be called in a way the harness does not see; as text they are."""
-    found = certificate(source)
-    assert found.has_tools and found.native is not None and found.calls is None
-    assert found.remarks == (f"{DEGRADED}nobody here can read the syntax of its calls.",)
 
 
 @pytest.mark.parametrize("source", [CHATML_TOOLS, THINKING])

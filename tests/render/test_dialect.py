@@ -12,7 +12,7 @@ from oasis_harness.replies import JSON_CALLS
 
 from .families import EXTENDING, VARIABLES, XML_CALLS
 from .talk import DATE, EPOCH, dialect, tool
-from .templates import CHATML, CHATML_TOOLS, GLM, LLAMA
+from .templates import CHATML, CHATML_TOOLS, GLM, GRANITE, LLAMA
 
 FAMILIES = {family.name: family for family in EXTENDING}
 SHELL = json.dumps(tool("shell", "Run it.")).encode()
@@ -32,8 +32,8 @@ def test_tools_the_template_knows_are_handed_to_it() -> None:
     )
 
 
-@pytest.mark.parametrize("source", [CHATML, LLAMA, GLM])
-def test_tools_it_does_not_know_or_nobody_can_read_are_listed_as_text(source: str) -> None:
+@pytest.mark.parametrize("source", [CHATML, GRANITE])
+def test_tools_it_does_not_know_or_calls_it_never_shows_travel_as_text(source: str) -> None:
     spoken = compose(source)
     messages, tools = spoken.first_messages(HEAD, "Hi")
     system = messages[0]["content"]

@@ -194,8 +194,9 @@ def _compose(name: str, source: _Source, arguments: Mapping[str, object]) -> Spo
 
 
 def _is_degraded(dialect: Dialect) -> bool:
-    """Say whether tools are listed in the system text although the template prints them."""
-    return dialect.certificate.has_tools and dialect.certificate.calls is None
+    """Say whether tools are listed in the system text although the template prints them, or calls had to be learned."""
+    certificate = dialect.certificate
+    return certificate.has_tools and (certificate.calls is None or certificate.layout is not None)
 
 
 def _file_name(name: str) -> str:
