@@ -4,7 +4,7 @@ A chat template is used for nothing else. Nothing parsed from a reply is ever re
 here reads the clock, the environment, the locale or anything random.
 """
 
-from .chat import Chat, render_chat
+from .chat import Chat, chat_bytes, render_chat
 from .delta import Delta, Renderer
 from .dialect import Dialect
 from .provenance import Provenance, Sources, provenance_of, sources_of
@@ -19,6 +19,7 @@ __all__ = [
     "Resolution",
     "Sources",
     "Span",
+    "chat_bytes",
     "provenance_of",
     "render_chat",
     "sources_of",

@@ -24,7 +24,7 @@ from .owned_text import joined, named
 from .spans import Resolution, Span, tiled
 from .trace import trace
 
-__all__ = ["Chat", "render_chat"]
+__all__ = ["Chat", "chat_bytes", "render_chat"]
 
 _BESIDE = frozenset({"role", "content"})
 """Keys of a message that are not looked for by themselves."""
@@ -50,12 +50,25 @@ def render_chat(chat: Chat, dialect: Dialect) -> tuple[bytes, tuple[Span, ...]]:
         TemplateFailed, TemplateRunaway: The template refuses it.
     """
     messages, tools = _spoken(chat, dialect)
-    plain = dialect.template.render(_plain(messages), tools=tools, generation_prompt=True)
+    plain = _written(messages, tools, dialect)
     found = [*_texts(plain, dialect, messages, tools)]
     found = sorted([*found, *_more(plain, dialect, messages, tools, beside=found)], key=lambda span: span.start)
     data = plain.encode()
     spans = tiled(found, len(data))
     return data, tuple(_under_messages(spans, _regions(plain, dialect, messages, tools)))
+
+
+def chat_bytes(chat: Chat, dialect: Dialect) -> bytes:
+    """Return what a server would read of `chat` to answer it.
+
+    Raises:
+        TemplateFailed, TemplateRunaway: The template refuses it.
+    """
+    return _written(*_spoken(chat, dialect), dialect).encode()
+
+
+def _written(messages: Sequence[Message], tools: Sequence[dict[str, Any]], dialect: Dialect) -> str:
+    return dialect.template.render(_plain(messages), tools=tools, generation_prompt=True)
 
 
 def _spoken(chat: Chat, dialect: Dialect) -> tuple[list[Message], list[dict[str, Any]]]:

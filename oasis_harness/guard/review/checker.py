@@ -104,10 +104,11 @@ class Checker:
     def _rewritten(self, before: Body, after: Body, spoken: Spoken) -> str:
         try:
             lost = loss_of(before, after, spoken)
-        except (OasisError, ValueError) as error:
+        except (OasisError, TypeError) as error:
             return f"  {spoken.name}: not rendered: {error}"
         cost = "" if lost.n_bytes is None else f"\n  cost    {self._meter.cost(lost.n_lost)}"
-        return f"  {spoken.name}: {lost}{cost}"
+        remark = f"\n  {lost.remark}" if lost.remark else ""
+        return f"  {spoken.name}: {lost}{cost}{remark}"
 
     def _check(self, subject: Subject, name: str, spoken: Spoken) -> str:
         title = f"{name}.{spoken.name}"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from oasis_harness.doors import lazy_door
 
 if TYPE_CHECKING:
+    from .bodies import chat_of as chat_of
+    from .bodies import tool_objects as tool_objects
     from .dialects import CHATML as CHATML
     from .dialects import Dialects as Dialects
     from .dialects import Given as Given
@@ -26,7 +28,9 @@ else:
             "Spoken": ".dialects",
             "Subject": ".subjects",
             "call_target": ".functions",
+            "chat_of": ".bodies",
             "load_target": ".functions",
             "subject_of": ".functions",
+            "tool_objects": ".bodies",
         },
     )

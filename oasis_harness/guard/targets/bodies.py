@@ -26,12 +26,16 @@ _TOOL = '{"type": "function", "function": {"name": …, "parameters": …}} or {
 _BODY = "a request body has messages, a list of objects with a role: OpenAI chat, Anthropic Messages or Ollama chat"
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 """What clients and servers call it; templates mostly read the first."""
+_BESIDE = ("tool_result", "tool_use", "thinking")
+"""Parts of Anthropic's that are no part of the text."""
 _SENT = frozenset({"cache_control"})
 """What is for the server and no template prints."""
 
 
-def chat_of(body: object) -> Chat:
+def chat_of(body: object, *, parses: bool = True) -> Chat:
     """Return the messages and tools of a request body, a mapping or its JSON.
+
+    `parses` makes of arguments that are JSON text what it says.
 
     Raises:
         TypeError: It is no body; the message names what it is, and what is wanted.
@@ -45,7 +49,7 @@ def chat_of(body: object) -> Chat:
     for index, message in enumerate(messages):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise TypeError(f"messages[{index}] is {_shown(message)}; {_BODY}")
-        found += _messages(message, f"messages[{index}]")
+        found += _messages(message, f"messages[{index}]", parses=parses)
     return Chat(tuple(found), tool_objects(fields.get("tools") or ()))
 
 
@@ -106,30 +110,26 @@ def _system(system: object) -> Iterator[dict[str, Any]]:
         yield {"role": "system", "content": _text(system, "system")}
 
 
-def _messages(message: Mapping[str, Any], place: str) -> Iterator[dict[str, Any]]:
+def _messages(message: Mapping[str, Any], place: str, *, parses: bool) -> Iterator[dict[str, Any]]:
     """Return the messages that a template takes in place of `message`: one, and each result of Anthropic's one more."""
-    parts = message.get("content")
-    some = [part for part in parts if isinstance(part, Mapping)] if _is_list(parts) else []
-    kinds = {str(part.get("type")) for part in some}
-    for part in some:
-        if part.get("type") == "tool_result":
-            yield {
-                "role": "tool",
-                "tool_call_id": part.get("tool_use_id", ""),
-                "content": _text(part.get("content"), place),
-            }
-    if kinds == {"tool_result"}:
+    content = message.get("content")
+    parts = [part for part in content if isinstance(part, Mapping)] if _is_list(content) else []
+    results = [part for part in parts if part.get("type") == "tool_result"]
+    for part in results:
+        told = _text(part.get("content"), place)
+        yield {"role": "tool", "tool_call_id": part.get("tool_use_id", ""), "content": told}
+    if results and len(results) == len(parts):
         return
-    rest = [part for part in some if part.get("type") not in ("tool_result", "tool_use", "thinking")]
+    rest = [part for part in parts if part.get("type") not in _BESIDE]
     plain = {key: value for key, value in message.items() if key not in ("content", "tool_calls", *_REASONING, *_SENT)}
     reasoning = [str(message[key]) for key in _REASONING if message.get(key)]
-    reasoning += [str(part.get("thinking", "")) for part in some if part.get("type") == "thinking"]
-    calls = [*(message.get("tool_calls") or ()), *map(_of_anthropic, _used(some))]
+    reasoning += [str(part.get("thinking", "")) for part in parts if part.get("type") == "thinking"]
+    calls = [*(message.get("tool_calls") or ()), *map(_of_anthropic, _used(parts))]
     yield {
         **plain,
-        "content": _text(rest if some else parts, place),
+        "content": _text(rest if parts else content, place),
         **({"reasoning_content": "".join(reasoning)} if reasoning else {}),
-        **({"tool_calls": [_call(call, f"{place}.tool_calls[{n}]") for n, call in enumerate(calls)]} if calls else {}),
+        **({"tool_calls": _calls(calls, f"{place}.tool_calls", parses=parses)} if calls else {}),
     }
 
 
@@ -142,12 +142,16 @@ def _of_anthropic(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": part.get("id", ""), "type": "function", "function": function}
 
 
-def _call(call: object, place: str) -> dict[str, Any]:
+def _calls(calls: Sequence[object], place: str, *, parses: bool) -> list[dict[str, Any]]:
+    return [_call(call, f"{place}[{index}]", parses=parses) for index, call in enumerate(calls)]
+
+
+def _call(call: object, place: str, *, parses: bool) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise TypeError(f'{place} is {_shown(call)}; a call is {{"function": {{"name": …, "arguments": …}}}}')
     arguments = function.get("arguments", {})
-    if isinstance(arguments, str):
+    if parses and isinstance(arguments, str):
         with contextlib.suppress(ValueError):  # what is no JSON is told as it is
             arguments = json.loads(arguments)
     return {**call, "function": {**function, "arguments": arguments}}
