@@ -234,7 +234,7 @@ def _parted(writer: _Writer, layout: CallLayout) -> CallLayout:
     whole = layout.form is not ArgumentsForm.CALL
     opener, end = (layout.begin, layout.end) if whole else (layout.opener, layout.closer)
     separator = _between_calls(writer, layout) if writer.form.is_parallel else None
-    if separator is None or _squeezed(separator) == _squeezed(end + opener):
+    if separator is None or (separator and _squeezed(separator) == _squeezed(end + opener)):
         begin, ended = ("", "") if whole else (layout.begin, layout.end)
         return replace(layout, opener=opener, begin=begin, end=ended, closer=end, separator=None)
     if not whole:

@@ -5,9 +5,7 @@ arguments to their schema, in declaration order, until the call is closed. Speci
 reasoning marks work under every tool choice.
 """
 
-import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,10 @@ from numpy.typing import NDArray
 from oasis_harness.engine import Sampling, ToolChoice
 from oasis_harness.errors import BadTokenizer, ToolChoiceUnsupported
 from oasis_harness.panics import without_panics
+from oasis_harness.replies import CallLayout
 from oasis_harness.tokens import Tokenizer
+
+from .call_rules import call_rules, layout_of, literal
 
 __all__ = ["CallConstraint", "grammar_tokenizer"]
 
@@ -48,15 +49,14 @@ class CallConstraint:
 
     def __init__(self, sampling: Sampling, tokenizer: Tokenizer, ll_tokenizer: Any) -> None:
         self._choice = sampling.tool_choice
-        syntax = sampling.syntax
-        self._opener = syntax.opener.encode() if syntax else b""
-        self._closer = syntax.closer.encode() if syntax else b""
+        self._layout = layout_of(sampling.syntax)
+        self._is_whole = self._layout is not None and self._layout.is_whole
+        self._trigger = _trigger(sampling, self._layout)
         self._tokenizer = tokenizer
         self._tail = b""
         self._matcher: Any = None
-        has_grammar = bool(syntax and syntax.is_json and sampling.tools and syntax.opener and syntax.closer)
-        self._ll_tokenizer = ll_tokenizer if has_grammar else None
-        self._call = _call_rule(sampling.tools, sampling.max_string) if has_grammar else ""
+        self._ll_tokenizer = ll_tokenizer if self._layout is not None and sampling.tools else None
+        self._call = call_rules(self._layout, sampling.tools, tokenizer, sampling.max_string) if self._layout else ""
         if self._choice is ToolChoice.REQUIRED:
             self._require(sampling)
         self.is_done = False
@@ -78,25 +78,49 @@ class CallConstraint:
             _followed(lambda: self._matcher.consume_token(token))
             self._leave_when_closed()
             return
-        self._tail = (self._tail + self._tokenizer.pieces[token])[-len(self._opener) - 256 :]
-        if self._choice is ToolChoice.AUTO and self._ll_tokenizer is not None and self._opener in self._tail:
-            self._arm(overshoot=self._tail.partition(self._opener)[2])
+        self._tail = self._after(token)
+        if self._choice is ToolChoice.AUTO and self._ll_tokenizer is not None and self._is_opened(self._tail):
+            self._arm()
+
+    def _after(self, token: int) -> bytes:
+        """Return what was said last, or, where a call is the whole of a reply, all that can tell whether it begins."""
+        said = self._tail + self._tokenizer.pieces[token]
+        return said[: len(self._trigger) + 256] if self._is_whole else said[-len(self._trigger) - 256 :]
+
+    def _is_opened(self, said: bytes) -> bool:
+        if not self._trigger:
+            return False
+        return said.lstrip().startswith(self._trigger) if self._is_whole else self._trigger in said
 
     def _require(self, sampling: Sampling) -> None:
         if self._ll_tokenizer is None:
+            opener, closer = (sampling.syntax.opener, sampling.syntax.closer) if sampling.syntax else ("", "")
             raise ToolChoiceUnsupported(
-                "the tool choice `required` needs a tool and a call syntax with JSON between two marks; here are "
-                f"{len(sampling.tools)} tools and the marks {self._opener.decode()!r} and {self._closer.decode()!r}.",
+                "the tool choice `required` needs a tool and a call syntax that is known to the letter; here are "
+                f"{len(sampling.tools)} tools and the marks {opener!r} and {closer!r}.",
                 remedy="Use `auto`.",
                 sampling=sampling,
             )
-        opener, closer = (_mark(mark.decode(), self._tokenizer) for mark in (self._opener, self._closer))
-        self._matcher = self._matching(f"start: {opener} call {closer}\n{self._call}")
+        self._matcher = self._matching(self._whole_call())
 
-    def _arm(self, overshoot: bytes) -> None:
-        closer = _mark(self._closer.decode(), self._tokenizer)
-        matcher = self._matching(f"start: /[ \\n]?/ call /[ \\n]?/ {closer}\n{self._call}")
-        self._tail = b""
+    def _whole_call(self) -> str:
+        """Return the grammar of a call from its opener on."""
+        assert self._layout is not None, "only where there is a grammar"
+        opener = literal((self._layout.openers or (self._layout.opener,))[0], self._tokenizer)
+        return f"start: {opener} call {literal(self._layout.closer, self._tokenizer)}\n{self._call}"
+
+    def _arm(self) -> None:
+        assert self._layout is not None, "only where there is a grammar"
+        if self._is_whole:
+            overshoot, grammar = self._tail.lstrip(), self._whole_call()
+        else:
+            closer = literal(self._layout.closer, self._tokenizer)
+            overshoot = self._tail.partition(self._trigger)[2]
+            grammar = (
+                f"start: /[ \\n]?/ call /[ \\n]?/ {closer}\n{self._call}" if closer else f"start: call\n{self._call}"
+            )
+        matcher = self._matching(grammar)
+        self._tail = b"\0" if self._is_whole else b""
         begun = self._tokenizer.encode(overshoot, [(0, len(overshoot))]) if overshoot else ()
         if _followed(lambda: matcher.try_consume_tokens(list(begun))) == len(begun):
             self._matcher = matcher  # else the token that opened the call already broke it: leave it to the parser
@@ -118,9 +142,17 @@ class CallConstraint:
     def _without_opener(self, logits: Logits) -> Logits:
         """Mask the best token for as long as it would complete the opener."""
         logits = logits.copy()
-        while self._opener and self._opener in self._tail + self._tokenizer.pieces[int(np.argmax(logits))]:
+        while self._is_opened(self._tail + self._tokenizer.pieces[int(np.argmax(logits))]):
             logits[int(np.argmax(logits))] = -np.inf
         return logits
+
+
+def _trigger(sampling: Sampling, layout: CallLayout | None) -> bytes:
+    """Return what a reply has said once it has begun a call."""
+    if layout is None:
+        return sampling.syntax.opener.encode() if sampling.syntax else b""
+    opener = layout.opener + layout.begin if layout.is_whole else layout.opener
+    return (opener.strip() if layout.is_whole else opener).encode()
 
 
 def _followed(step: Callable[[], Any]) -> Any:
@@ -146,45 +178,3 @@ class _View:
 
     def __call__(self, text: bytes) -> Sequence[int]:
         return list(self._tokenizer.encode(text, [(0, len(text))]))
-
-
-def _call_rule(tools: tuple[bytes, ...], max_string: int) -> str:
-    """Return lark rules whose `call` is a JSON object that names one of `tools` and fits its parameters."""
-    rules = [f"call: {' | '.join(f'call_{i}' for i in range(len(tools)))}"]
-    for i, tool in enumerate(tools):
-        name, arguments = _arguments_rule(tool, max_string)
-        before = json.dumps('{"name": ' + json.dumps(name) + ', "arguments": ')
-        rules += [f'call_{i}: {before} arguments_{i} "}}"', f"arguments_{i}: {arguments}"]
-    return "\n".join(rules) + "\n"
-
-
-@lru_cache(maxsize=1024)
-def _arguments_rule(tool: bytes, max_string: int) -> tuple[str, str]:
-    """Return (name, rule of the arguments); any object where the schema has no grammar, for the call to be judged."""
-    function = json.loads(tool)["function"]
-    layout = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
-    schema = {**layout, "additionalProperties": False, **_bounded(function["parameters"], max_string)}
-    rule = f"%json {json.dumps(schema)}"
-    try:
-        problem = without_panics(lambda: LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(f"start: {rule}")))
-    except RuntimeError as error:
-        problem = str(error)
-    is_usable = not problem or problem.startswith("WARNING")
-    return function["name"], rule if is_usable else f"%json {json.dumps({**layout, 'type': 'object'})}"
-
-
-def _bounded(schema: Any, max_string: int) -> Any:
-    """Return `schema` with a bound on every free text in it."""
-    if isinstance(schema, list):
-        return [_bounded(item, max_string) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    bounded = {key: _bounded(value, max_string) for key, value in schema.items()}
-    is_free_text = bounded.get("type") == "string" and not {"enum", "const", "pattern", "format"} & bounded.keys()
-    return {"maxLength": max_string, **bounded} if is_free_text and max_string else bounded
-
-
-def _mark(text: str, tokenizer: Tokenizer) -> str:
-    """Return a mark in lark: the special token it is, or a literal."""
-    special = tokenizer.specials.get(text)
-    return f"<[{special}]>" if special is not None else json.dumps(text)
