@@ -1,13 +1,9 @@
 """Run a module of this room in a process that ends with the call, also at an interrupt or the interpreter's end.
 
-<<<<<<< HEAD:oasis_harness/toolbox/process.py
-The process loads the module, what it imports relatively, and the standard library: nothing of the workspace's.
-=======
 Python runs isolated (`-I`: no PYTHON* variables, no user packages, no folder of the caller's on the path), without the
-site packages (`-S`) and in `/`, so that no file a model wrote can be imported. Of this package only the one module is
-loaded, and what it imports relatively; such a module imports the standard library beyond that. It ends with the call:
-also when the call is interrupted and when the interpreter ends.
->>>>>>> safe-tools:oasis_harness/toolbox/children.py
+site packages (`-S`) and in `/`, so that no file a model wrote can be imported: the process loads the module, what it
+imports relatively, and the standard library. It ends with the call: also when the call is interrupted and when the
+interpreter ends.
 """
 
 import atexit
